@@ -27,14 +27,14 @@ def coefficient_error(objective: Objective | BatchObjective, point: Any) -> floa
     if not objective.n_features:
         return 0.0
     norm = objective.rounding.norm(point.vectors[0])
-    strong = objective.penalty.strong_convexity
-    if point.gap is None and objective.is_smooth:
+    strong = objective.penalty.quadratic.strong_convexity
+    if point.gap is None and objective.penalty.is_smooth:
         bound = min(
             objective.rounding.steepest(point.vectors[1], point.error) / strong,
-            math.sqrt(2.0 * max(point.objective.bound(point), 0.0) / strong),
+            math.sqrt(2.0 * max(point.objective.bounds.of(point), 0.0) / strong),
         )
     else:
-        gap = point.objective.bound(point) if point.gap is None else point.gap
+        gap = point.objective.bounds.of(point) if point.gap is None else point.gap
         bound = math.sqrt(2.0 * max(gap, 0.0) / strong)
     if bound == 0.0:
         return 0.0

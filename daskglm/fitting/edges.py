@@ -17,11 +17,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from daskglm.certificates.rounding import relative_gap
 from daskglm.core.outcome import Reason
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.driver import Record, Solution
-from daskglm.objectives.bounds import relative_gap
-from daskglm.objectives.composite import Composite
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
 from daskglm.solvers import costs
@@ -74,7 +73,7 @@ def _solver_of(objective: Objective, name: str) -> str:
     """Return the solver for barriers: Newton's method where a Hessian is cheap, else as asked."""
     if objective.size > costs.LARGEST_HESSIAN:
         return name
-    return "newton" if objective.is_smooth else "proximal_newton"
+    return "newton" if objective.penalty.is_smooth else "proximal_newton"
 
 
 def from_inside(
@@ -155,12 +154,12 @@ def _centred(moved: Objective, end: Solution, tol: float) -> Solution:
     damped as Nesterov 2004, section 4.1.5, does where curvatures change at a bounded rate: such
     steps stay inside. Cost: 1 pass a step.
     """
-    unproved = math.isnan(end.relative_gap) and end.reason.converged and moved.is_local
+    unproved = math.isnan(end.relative_gap) and end.reason.converged and moved.bounds.is_local
     if not unproved or moved.size > costs.LARGEST_HESSIAN:
         return end
     w = end.point.w
     for _ in range(STEPS):
-        point, gap = moved.certificate(tol)(moved.at(w, gram=True, exact=True))
+        point, gap = moved.bounds.certificate(tol)(moved.at(w, gram=True, exact=True))
         if not math.isnan(gap):
             return replace(end, point=point, relative_gap=gap)
         if point.rates is None:
@@ -173,7 +172,7 @@ def _centred(moved: Objective, end: Solution, tol: float) -> Solution:
 
 def _way(objective: Objective, point: Point, hessian: Any) -> Any:
     """Return Newton's step from a point by this Hessian, with the penalty's kinks and bounds."""
-    if isinstance(objective, Composite):
+    if objective.bounds.any_penalty:
         return model_minimum(objective, point, hessian, NEAR).w - point.w
     return newton_step(hessian, point.gradient)
 

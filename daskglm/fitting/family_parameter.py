@@ -216,7 +216,7 @@ def _likelihood(objective: Objective, point: Point, family: Loss) -> Likelihood:
 def _criteria(objective: Objective, best: Estimate, parameters: int) -> dict[str, float]:
     """Return likelihood and, without a penalty, criteria that count the estimated parameters."""
     found = {"log_likelihood": best.likelihood}
-    if not objective.penalty.largest:
+    if not objective.penalty.quadratic.largest:
         count = objective.size + parameters
         found["aic"] = 2.0 * (count - best.likelihood)
         found["bic"] = math.log(objective.engine.facts.n_used) * count - 2.0 * best.likelihood

@@ -18,7 +18,6 @@ from daskglm.fitting.report import Report
 from daskglm.fitting.runner import WarmStart, objective_of, solve_one
 from daskglm.losses.table import find
 from daskglm.objectives.batched import ProblemBatch
-from daskglm.objectives.multinomial_composite import MultinomialComposite
 
 
 @dataclass
@@ -112,11 +111,7 @@ class JointGrid(ProblemGrid):
             before = self.joint.start(pair, objective, self.classes)
         begin = WarmStart(before)
         # contrasts of coefficients, which there are for smooth penalties, select none
-        if (
-            only_selected
-            and isinstance(objective, MultinomialComposite)
-            and objective.sets == objective.outputs
-        ):
+        if only_selected and not settings.penalty.is_smooth:
             objective, begin = selected_alone(objective, before)
         folds = None if self.folds is None else digest(self.folds)
         named = {"C": C, "fold": fold, "folds": folds}

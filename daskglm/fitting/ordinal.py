@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from daskglm.certificates.ordinal import OrdinalByTangent
 from daskglm.core.engine import Engine
 from daskglm.core.outcome import Reason
 from daskglm.core.requests import Problem
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.driver import Solution
-from daskglm.fitting.penalised import ordinal_composite, wants_composite
+from daskglm.fitting.penalised import with_penalty
 from daskglm.fitting.unpenalised import warn_if_dependent
 from daskglm.losses.base import Loss
 from daskglm.objectives.ordinal import OrdinalObjective
-from daskglm.objectives.ordinal_composite import OrdinalComposite
 from daskglm.objectives.point import Point
 
 # Margins are scaled up to this size: the loss of rows on their own side of all thresholds is less
@@ -45,9 +45,14 @@ def ordinal_objective(
         "weights": [weight for _, weight in held],
         "C": settings.weight_of_losses(sum(weights)),
     }
-    if wants_composite(settings):
-        return ordinal_composite(engine, problem, loss, settings, **given)
-    return OrdinalObjective(engine, problem, loss, **given)
+    return with_penalty(
+        OrdinalObjective,
+        (engine, problem, loss),
+        settings,
+        bounded=OrdinalByTangent,
+        constants=len(held) - 1,
+        **given,
+    )
 
 
 def start_of_ordinal(start: Any, objective: OrdinalObjective, labels: np.ndarray) -> np.ndarray:
@@ -128,11 +133,11 @@ def settled_ordinal(objective: OrdinalObjective, solution: Solution) -> Solution
     """
     if objective.is_penalised or not math.isfinite(solution.point.value):
         return solution
-    if isinstance(objective, OrdinalComposite) and objective.is_held:
+    if objective.bounds.any_penalty and objective.penalty.is_held:
         return solution
     if is_separated(objective, solution.point):
         return replace(solution, reason=Reason.SEPARABLE)
-    if not objective.is_composite:
+    if not objective.bounds.any_penalty:
         warn_if_dependent(objective, solution.point)
     return solution
 
@@ -151,7 +156,7 @@ def ordinal_statistics(objective: OrdinalObjective, point: Point) -> dict[str, f
     if not math.isfinite(point.value):
         return {}
     facts = objective.engine.facts
-    penalty = objective.penalty.value(point.w) + objective.kinks(point.w)
+    penalty = objective.penalty.value(point.w)
     deviance = 2.0 * (point.value - penalty) / objective.scale
     shares = objective.shares
     if facts.largest_offset:
@@ -165,7 +170,7 @@ def ordinal_statistics(objective: OrdinalObjective, point: Point) -> dict[str, f
         "dispersion": 1.0,
         "log_likelihood": -0.5 * deviance,
     }
-    if objective.is_smooth and not objective.penalty.largest:
+    if objective.penalty.is_smooth and not objective.penalty.quadratic.largest:
         found["aic"] = 2.0 * objective.size + deviance
         found["bic"] = math.log(facts.n_used) * objective.size + deviance
     return found

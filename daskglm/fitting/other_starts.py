@@ -115,7 +115,7 @@ class OtherStarts:
     def _rough_ends(self) -> Iterator[Solution]:
         """Solve from random starts by Newton's method."""
         settings = replace(self.settings, tol=self.loose, solver_options=None, max_iter=MOST_STEPS)
-        by_newton = "newton" if self.objective.is_smooth else "proximal_newton"
+        by_newton = "newton" if self.objective.penalty.is_smooth else "proximal_newton"
         for w in random_starts(self.objective):
             yield self.solve(self.objective, w, by_newton, settings)
 

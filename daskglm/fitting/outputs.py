@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from daskglm.certificates.softmax import SoftmaxByTangent
+from daskglm.certificates.softmax_rounding import contrasts
 from daskglm.core.engine import Engine
 from daskglm.core.outcome import Reason
 from daskglm.core.requests import Problem
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.driver import Solution
-from daskglm.fitting.penalised import multinomial_composite, wants_composite
+from daskglm.fitting.penalised import with_penalty
 from daskglm.losses.base import Loss
 from daskglm.objectives.multinomial import MultinomialObjective
 from daskglm.solvers import get_solver
@@ -52,9 +54,18 @@ def multinomial_objective(
         "C": float(settings.C),
         "fit_intercept": bool(settings.fit_intercept),
     }
-    if wants_composite(settings):
-        return multinomial_composite(engine, problem, loss, settings, **given)
-    return MultinomialObjective(engine, problem, loss, **given)
+    # kinks want the coefficients of the classes themselves
+    given["basis"] = contrasts(len(places)) if settings.penalty.is_smooth else np.eye(len(places))
+    sets = given["basis"].shape[1]
+    return with_penalty(
+        MultinomialObjective,
+        (engine, problem, loss),
+        settings,
+        bounded=SoftmaxByTangent,
+        constants=sets * given["fit_intercept"],
+        sets=sets,
+        **given,
+    )
 
 
 def solvable(settings: FitConfig) -> FitConfig:
@@ -132,7 +143,7 @@ def with_last_bound(objective: MultinomialObjective, iterates: Iterates) -> Iter
             iterate = next(iterates)
         except StopIteration as end:
             if last is not None and objective.is_penalised and objective.fit_intercept:
-                yield replace(last, point=objective.with_near_intercept(last.point))
+                yield replace(last, point=objective.bounds.with_near_intercept(last.point))
             reason: Reason = end.value
             return reason
         last = iterate
@@ -147,7 +158,7 @@ def settled_outputs(objective: MultinomialObjective, solution: Solution) -> Solu
     point = solution.point
     if objective.is_penalised or objective.only_side or not math.isfinite(point.value):
         return solution
-    if objective.is_composite and point.value > 0.0:
+    if objective.bounds.any_penalty and point.value > 0.0:
         return solution  # only some coefficients can be without a penalty
     largest = float(np.abs(point.w).max(initial=0.0))
     if not largest > 0.0:

@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from daskglm.certificates.bounds import Bounds
+from daskglm.certificates.tangent import ByTangent
 from daskglm.core.column_requests import ColumnMoments
 from daskglm.core.engine import Engine
 from daskglm.core.requests import Problem
 from daskglm.data.partitions import Partitions
 from daskglm.fitting.config import FitConfig
 from daskglm.losses.base import Loss
-from daskglm.objectives.composite import Composite
-from daskglm.objectives.multinomial_composite import MultinomialComposite
-from daskglm.objectives.ordinal_composite import OrdinalComposite
-from daskglm.objectives.output_bounds import contrasts
+from daskglm.objectives.primal import Objective
 from daskglm.penalties.builtin import penalty_of
 from daskglm.penalties.resolved import ResolvedPenalty
 from daskglm.solvers import get_solver
+
+O = TypeVar("O", bound=Objective)  # noqa: E741
 
 # Share of a column's mean square below which its variance may be rounding: it is constant then.
 CONSTANT = 1e-13
 
 
-def wants_composite(settings: FitConfig) -> bool:
-    """Return whether a fit takes a `Composite`: for its penalty, or for the solver asked for.
+def wants_any_penalty(settings: FitConfig) -> bool:
+    """Return whether a fit wants bounds that hold for any penalty: for its own, or for its solver.
 
-    Solvers of kinks ask the objective for the terms of its penalty, of any penalty; those of the
-    dual problem do not.
+    Solvers of kinks ask the objective for those of its penalty, of any penalty; those of the dual
+    problem do not.
     """
     if not settings.penalty.is_plain:
         return True
@@ -40,94 +42,51 @@ def wants_composite(settings: FitConfig) -> bool:
     return spec.takes_kinks
 
 
-def composite_objective(
-    engine: Engine,
-    problem: Problem,
-    loss: Loss,
+def with_penalty(
+    make: Callable[..., O],
+    rows: tuple[Engine, Problem, Loss],
     settings: FitConfig,
+    *,
+    bounded: type[Bounds] = ByTangent,
+    constants: int,
+    sets: int = 1,
     scale: np.ndarray | None = None,
     **given: Any,
-) -> Composite:
+) -> O:
     """Make the objective of one problem with the penalty of the settings.
 
-    `scale` is that of `scale_of`, if it is known, `given` are further arguments of `Objective`.
+    Parameters
+    ----------
+    make : callable
+        The class of the objective.
+    rows : tuple of (Engine, Problem, Loss)
+    settings : FitConfig
+    bounded : callable
+        Makes bounds for any penalty, where the fit wants these.
+    constants, sets : int
+        Entries of vectors that are not features', and coefficients of a feature.
+    scale : (d,) array, optional
+        That of `scale_of`, if it is known.
+    **given
+        Further arguments of the objective.
+
     Raises ValueError where the penalty does not fit the features. Cost: nothing; 1 pass to
     standardise.
     """
-    asked = settings.penalty.for_features(engine.facts.n_features or 0, None)
-    passes = 0.0
+    if not wants_any_penalty(settings):
+        return make(*rows, **given)
+    engine, problem, _ = rows
+    d, passes = engine.facts.n_features or 0, 0.0
+    asked = settings.penalty.for_features(d, None)
     if scale is None:
         scale, passes = scale_of(engine, problem, asked)
+    if sets > 1:
+        asked, scale = asked.repeated(sets, d), np.tile(scale, sets)
     strength = 0.0 if math.isinf(given["C"]) else 1.0
-    objective = with_strength(engine, problem, loss, asked, scale, strength, **given)
+    penalty = penalty_of(asked, scale, len(scale) + constants, strength=strength)
+    objective = make(*rows, penalty=penalty, bounded=bounded, **given)
     objective.rows.meter.passes = objective.prepared = passes
     return objective
-
-
-def multinomial_composite(
-    engine: Engine, problem: Problem, loss: Loss, settings: FitConfig, **given: Any
-) -> MultinomialComposite:
-    """Make the objective of all classes with the penalty of the settings, alike for each class.
-
-    `given` are further arguments of `MultinomialObjective`. Raises ValueError where the penalty
-    does not fit the features. Cost: nothing; 1 pass to standardise.
-    """
-    K = len(given["classes"])
-    basis = contrasts(K) if settings.penalty.is_smooth else np.eye(K)
-    d, sets = engine.facts.n_features or 0, basis.shape[1]
-    asked = settings.penalty.for_features(d, None)
-    scale, passes = scale_of(engine, problem, asked)
-    penalty, terms = penalty_of(
-        asked.repeated(sets, d),
-        np.tile(scale, sets),
-        sets * (d + bool(given["fit_intercept"])),
-        strength=0.0 if math.isinf(given["C"]) else 1.0,
-    )
-    objective = MultinomialComposite(
-        engine, problem, loss, basis=basis, penalty=penalty, terms=terms, **given
-    )
-    objective.rows.meter.passes = objective.prepared = passes
-    return objective
-
-
-def ordinal_composite(
-    engine: Engine, problem: Problem, loss: Loss, settings: FitConfig, **given: Any
-) -> OrdinalComposite:
-    """Make the objective of ordered classes with the penalty of the settings.
-
-    `given` are further arguments of `OrdinalObjective`. Raises ValueError where the penalty does
-    not fit the features. Cost: nothing; 1 pass to standardise.
-    """
-    d = engine.facts.n_features or 0
-    asked = settings.penalty.for_features(d, None)
-    scale, passes = scale_of(engine, problem, asked)
-    penalty, terms = penalty_of(
-        asked,
-        scale,
-        d + len(given["classes"]) - 1,
-        strength=0.0 if math.isinf(given["C"]) else 1.0,
-    )
-    objective = OrdinalComposite(engine, problem, loss, penalty=penalty, terms=terms, **given)
-    objective.rows.meter.passes = objective.prepared = passes
-    return objective
-
-
-def with_strength(
-    engine: Engine,
-    problem: Problem,
-    loss: Loss,
-    asked: ResolvedPenalty,
-    scale: np.ndarray,
-    strength: float,
-    **given: Any,
-) -> Composite:
-    """Make an objective whose penalty is multiplied by a strength; `scale` is that of `scale_of`.
-
-    Cost: nothing.
-    """
-    size = len(scale) + bool(given["fit_intercept"])
-    quadratic, terms = penalty_of(asked, scale, size, strength=strength)
-    return Composite(engine, problem, loss, penalty=quadratic, terms=terms, **given)
 
 
 def scale_of(engine: Engine, problem: Problem, asked: ResolvedPenalty) -> tuple[np.ndarray, float]:

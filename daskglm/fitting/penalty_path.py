@@ -14,21 +14,23 @@ from functools import partial
 
 import numpy as np
 
+from daskglm.certificates.tangent import ByTangent
 from daskglm.core.engine import Engine
 from daskglm.core.outcome import Reason
 from daskglm.core.requests import Problem
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.driver import Solution, StoppingRule, solve
-from daskglm.fitting.penalised import scale_of, with_strength
+from daskglm.fitting.penalised import scale_of
 from daskglm.fitting.report import Report
 from daskglm.fitting.runner import WarmStart
 from daskglm.fitting.shared_paths import shared_path, solution_at
 from daskglm.fitting.warm_path import WarmPath
 from daskglm.losses.base import Loss
-from daskglm.objectives.batched_composite import BatchComposite, Place
-from daskglm.objectives.composite import Composite
+from daskglm.objectives.many import Many, Place
 from daskglm.objectives.point import Point
+from daskglm.objectives.primal import Objective
 from daskglm.objectives.quadratic_model import LossSums, predicted
+from daskglm.penalties.builtin import penalty_of
 from daskglm.penalties.descent import UNIT, minimise
 from daskglm.penalties.resolved import ResolvedPenalty
 from daskglm.solvers import costs
@@ -139,29 +141,27 @@ class PathProblem:
         found.passes = 0.0
         return found
 
-    def objective(self, alpha: float) -> Composite:
+    def objective(self, alpha: float) -> Objective:
         """Return mean loss plus alpha times the penalty."""
-        return self._composite(self.asked, alpha)
+        return self._with(self.asked, alpha)
 
-    def _composite(
-        self, asked: ResolvedPenalty, strength: float, C: float | None = None
-    ) -> Composite:
+    def _with(self, asked: ResolvedPenalty, strength: float, C: float | None = None) -> Objective:
         """Return C times the losses (default: their mean) plus so many times a penalty."""
-        return with_strength(
+        size = len(self.scale) + bool(self.settings.fit_intercept)
+        return Objective(
             self.engine,
             self.problem,
             self.loss,
-            asked,
-            self.scale,
-            strength,
             C=1.0 / self.total if C is None else C,
             fit_intercept=bool(self.settings.fit_intercept),
             span=self.span,
             sides=self.sides,
             start=self.loss.start(self.engine.facts),
+            penalty=penalty_of(asked, self.scale, size, strength=strength),
+            bounded=ByTangent,
         )
 
-    def known(self, objective: Composite) -> Point | None:
+    def known(self, objective: Objective) -> Point | None:
         """Return the point of all sums at zero, of least squares with short rows; else None.
 
         Cost: 1 pass the first time.
@@ -169,7 +169,7 @@ class PathProblem:
         wide = objective.n_features > costs.LARGEST_HESSIAN
         if self.sums is None and self.loss.is_quadratic and not wide:
             unbounded = replace(self.asked, lower=None, upper=None)
-            origin = self._composite(unbounded, 0.0, C=1.0)
+            origin = self._with(unbounded, 0.0, C=1.0)
             point = origin.at(np.zeros(origin.size), gram=True, exact=True)
             self.sums = LossSums(point.value, point.gradient, np.asarray(point.gram))
             self.passes += origin.passes
@@ -178,7 +178,7 @@ class PathProblem:
     def loss_of(self, point: Point) -> float:
         """Return the sum of the losses at a point of one of the objectives."""
         objective = point.objective
-        found: float = (point.value - objective.penalty_value(point.w)) / objective.scale
+        found: float = (point.value - objective.penalty.value(point.w)) / objective.scale
         return found
 
     # ---- where a path begins
@@ -192,12 +192,12 @@ class PathProblem:
         if begin is not None:
             assert begin.gram is not None
             # strengths are of first order in what is left
-            found = minimise(begin.gram, begin.gradient, begin.w, objective.terms, 0.0)
+            found = minimise(begin.gram, begin.gradient, begin.w, objective.penalty.kinks, 0.0)
             return predicted(begin, found.w)
         point: Point = self._solved(objective, WarmStart(objective.origin), tol=NULL_TOL).point
         return point
 
-    def unpenalised_shared(self, shared: BatchComposite) -> Trials[Found]:
+    def unpenalised_shared(self, shared: Many) -> Trials[Found]:
         """Return the same, where other folds share the passes.
 
         Cost: about 3 passes.
@@ -212,11 +212,11 @@ class PathProblem:
         )
         return found if found.solved else found._replace(point=self.unpenalised())
 
-    def _without_features(self) -> Composite:
+    def _without_features(self) -> Objective:
         """Return the objective where all features that have a penalty are held at zero."""
         objective = self.objective(1.0)
-        penalised = (objective.terms.strengths > 0.0) | objective.terms.is_grouped
-        penalised |= objective.penalty.diagonal(objective.size) > 0.0
+        penalised = (objective.penalty.kinks.strengths > 0.0) | objective.penalty.kinks.is_grouped
+        penalised |= objective.penalty.quadratic.diagonal(objective.size) > 0.0
         return objective.held(penalised)
 
     def largest_alpha(self, point: Point, *, within: bool = True) -> float:
@@ -226,19 +226,19 @@ class PathProblem:
         at which all others are. `within` says whether coefficients stay within their bounds.
         """
         ratio = max(self.asked.l1_ratio, LEAST_RATIO)
-        terms = self._composite(replace(self.asked, l1_ratio=ratio), 1.0).terms
-        pull = point.gradient - point.objective.penalty.gradient(point.w)
+        kinks = self._with(replace(self.asked, l1_ratio=ratio), 1.0).penalty.kinks
+        pull = point.gradient - point.objective.penalty.quadratic.gradient(point.w)
         # a bound at zero holds a coefficient that would grow across it
-        held = ((point.w <= terms.lower) & (pull > 0.0)) | ((point.w >= terms.upper) & (pull < 0.0))
+        held = ((point.w <= kinks.lower) & (pull > 0.0)) | ((point.w >= kinks.upper) & (pull < 0.0))
         pull = np.where(held & within, 0.0, pull)
-        alone = terms.strengths > 0.0
+        alone = kinks.strengths > 0.0
         found = [0.0]
         if alone.any():
-            found.append(float((np.abs(pull[alone]) / terms.strengths[alone]).max()))
-        if terms.groups:
-            positive = terms.group_strengths > 0.0
-            norms = terms.group_norms(pull)
-            found.append(float((norms[positive] / terms.group_strengths[positive]).max(initial=0)))
+            found.append(float((np.abs(pull[alone]) / kinks.strengths[alone]).max()))
+        if kinks.groups:
+            positive = kinks.group_strengths > 0.0
+            norms = kinks.group_norms(pull)
+            found.append(float((norms[positive] / kinks.group_strengths[positive]).max(initial=0)))
         return max(found) * ABOVE
 
     def grid(
@@ -298,7 +298,7 @@ class PathProblem:
         """Return whether the gradient by features is rounding, or what the intercept has left."""
         objective = point.objective
         d = objective.n_features
-        off = objective.errors(point, point.error, point.value)[0]
+        off = objective.bounds.errors(point, point.error, point.value)[0]
         if objective.fit_intercept and point.gradient.size == d + 1:
             off = off + abs(float(point.gradient[-1])) * objective.rounding.columns
         known = bool(np.isfinite(off).all())
@@ -325,7 +325,7 @@ class PathProblem:
             base = self.known(objective)
             solution = None if base is None else self._of_sums(objective, base, w)
             if solution is None:
-                start = path.begin(objective) or WarmStart(objective.terms.clip(w))
+                start = path.begin(objective) or WarmStart(objective.penalty.kinks.clip(w))
                 solution = self._solved(objective, start)
             path.add(solution.point)
             w = solution.point.w
@@ -336,7 +336,7 @@ class PathProblem:
         alphas: Sequence[float],
         begin: Found | np.ndarray,
         done: Callable[[Fitted], None],
-        shared: BatchComposite,
+        shared: Many,
     ) -> Trials[None]:
         """Solve for each strength in turn, where other folds share the passes.
 
@@ -380,11 +380,11 @@ class PathProblem:
             solution.reason,
         )
 
-    def _of_sums(self, objective: Composite, base: Point, w: np.ndarray) -> Solution | None:
+    def _of_sums(self, objective: Objective, base: Point, w: np.ndarray) -> Solution | None:
         """Minimise least squares by its sums; None where rounding hides a bound of `tol`."""
         assert base.gram is not None
-        w = objective.terms.clip(w)
-        found = minimise(base.gram, base.gradient + base.gram @ w, w, objective.terms, LEFT)
+        w = objective.penalty.kinks.clip(w)
+        found = minimise(base.gram, base.gradient + base.gram @ w, w, objective.penalty.kinks, LEFT)
         point = predicted(base, found.w)
         if not point.relative_gap <= self.tol:
             return None
@@ -392,7 +392,7 @@ class PathProblem:
 
     def _solved(
         self,
-        objective: Composite,
+        objective: Objective,
         start: WarmStart,
         max_iter: int | None = None,
         tol: float | None = None,

@@ -36,7 +36,9 @@ def polished(objective: Any, point: Any, *, moved: bool, rough: bool) -> Any:
         Whether it ends at `tol` (`solvers.Iterate`).
     """
     # points of dual solvers and of many problems have a gap of their own
-    if point.gap is not None or not (objective.is_smooth and _is_wanted(objective, point, rough)):
+    if point.gap is not None or not (
+        objective.penalty.is_smooth and _is_wanted(objective, point, rough)
+    ):
         return point
     unknown, size = point.gram is None, float(objective.size)
     work = objective.engine.facts.nonzeros * size + size**3

@@ -40,8 +40,7 @@ from daskglm.fitting.shared_paths import can_share, run, shared_path, solution_a
 from daskglm.fitting.warm_path import WHY, WarmPath
 from daskglm.losses.base import Loss
 from daskglm.objectives.batched import BatchObjective, BatchPoint, ProblemBatch
-from daskglm.objectives.batched_composite import BatchComposite, Place
-from daskglm.objectives.composite import Composite
+from daskglm.objectives.many import Many, Place
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
 from daskglm.solvers.batched_newton import batched_newton
@@ -181,7 +180,7 @@ class ProblemGrid:
         settings = replace(self.settings, C=math.inf)
         for p in range(len(W)):
             objective, begin = self._single_objective(batch, p), WarmStart(W[p])
-            if isinstance(objective, Composite):
+            if objective.bounds.any_penalty:
                 objective, begin = selected_alone(objective, W[p])
             solution, report = solve_one(objective, begin, settings, self.loading, p, None)
             W[p] = to_host(solution.point.w)
@@ -323,7 +322,7 @@ class ProblemGrid:
         state: GridState,
         reports: dict[int, Report],
         path: tuple[Place, list[int]],
-        shared: BatchComposite,
+        shared: Many,
     ) -> Trials[list[Found]]:
         """Solve the problems of one class and fold in turn, from strong penalties to weak.
 
@@ -470,7 +469,7 @@ class ProblemGrid:
         )
 
 
-def selected_alone(objective: Composite, w: np.ndarray) -> tuple[Composite, WarmStart]:
+def selected_alone(objective: Objective, w: np.ndarray) -> tuple[Objective, WarmStart]:
     """Return the objective with the features at zero that are zero in w, and where it starts."""
     out = w == 0.0
     out[objective.n_features :] = False

@@ -37,7 +37,7 @@ from daskglm.fitting.edges import from_inside, may_be_at_an_end
 from daskglm.fitting.inside import start_inside
 from daskglm.fitting.joint import joint_fit
 from daskglm.fitting.other_starts import OtherStarts
-from daskglm.fitting.penalised import composite_objective, wants_composite, with_columns
+from daskglm.fitting.penalised import with_columns, with_penalty
 from daskglm.fitting.progress import progress_bar
 from daskglm.fitting.record import FitRecord, record_of
 from daskglm.fitting.report import Report, combine
@@ -208,9 +208,9 @@ def objective_of(
         "sides": (positive, negative),
         "start": loss.start(engine.facts),
     }
-    if wants_composite(settings):
-        return composite_objective(engine, problem, loss, settings, scale, **given)
-    return Objective(engine, problem, loss, **given)
+    constants = int(given["fit_intercept"])
+    rows = engine, problem, loss
+    return with_penalty(Objective, rows, settings, constants=constants, scale=scale, **given)
 
 
 # ---- checkpoints
@@ -399,9 +399,9 @@ def _solved(
     max_iter = spec.max_iter if settings.max_iter is None else int(settings.max_iter)
     zero = None
     # where points are proved, nobody asks how large the gradient is at zero
-    if not (objective.is_origin(w) or ("begin" in begin.state and objective.proves)):
+    if not (objective.is_origin(w) or ("begin" in begin.state and objective.bounds.proves)):
         zero = objective.at(objective.origin)
-    if not (spec.rounds_corners and objective.is_composite):  # it forms those of working sets
+    if not (spec.rounds_corners and objective.bounds.any_penalty):  # it forms those of working sets
         check_size(spec, objective.n_features)
     check_corners(objective)
     if spec.solves_dual and not objective.has_dual:
@@ -409,7 +409,7 @@ def _solved(
         raise ValueError(
             f"{how} takes no offset of margins, and of penalties only those with the "
             "same positive L2 strength and the same L1 strength for all features; use "
-            f"{'newton' if objective.is_smooth else 'proximal_newton'!r}"
+            f"{'newton' if objective.penalty.is_smooth else 'proximal_newton'!r}"
         )
     if objective.only_side:
         iterates, max_iter = constant(objective), 1
@@ -419,7 +419,7 @@ def _solved(
         if joint is not None:
             iterates = joint.iterates(objective, iterates)
         elif settings.stop == "gap" and not (
-            spec.solves_dual or spec.rounds_corners or objective.is_composite
+            spec.solves_dual or spec.rounds_corners or objective.bounds.any_penalty
         ):
             iterates = with_dual_bound(objective, iterates)
     with (
@@ -505,7 +505,7 @@ def _solver_of(objective: Objective, begin: WarmStart, settings: FitConfig) -> t
     if settings.solver == "auto":
         quiet = functools.partial(_quiet_blas, objective.engine)
         return choose(objective, quiet, _tol(settings))
-    if not objective.is_smooth and settings.solver in WITHIN_BOUNDS:
+    if not objective.penalty.is_smooth and settings.solver in WITHIN_BOUNDS:
         name = WITHIN_BOUNDS[settings.solver]
         return name, f"{asked(settings)}, with features that are left out: {name}"
     return settings.solver, settings.why

@@ -21,11 +21,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from daskglm.certificates.hessian_factor import HessianFactor
 from daskglm.core.column_requests import ColumnSigns
 from daskglm.core.device import to_host
 from daskglm.losses.base import Loss
-from daskglm.objectives.composite import Composite
-from daskglm.objectives.hessian_factor import HessianFactor
 from daskglm.objectives.ordinal import OrdinalObjective
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
@@ -118,10 +117,7 @@ def free_entries(objective: Objective) -> np.ndarray:
     """
     d = objective.n_features
     free = np.ones(objective.size, bool)
-    if isinstance(objective, Composite):
-        free[:d] = objective.may_be_unheld
-    else:
-        free[:d] = objective.penalty.diagonal(d) == 0.0 if d else True
+    free[:d] = objective.penalty.may_be_unheld
     return free
 
 
@@ -145,8 +141,8 @@ def has_optimum(objective: Objective, point: Point) -> bool:
     """
     if point.gram is None or not objective.loss.convex:
         return False
-    if objective.is_local:
-        point = objective.with_rates(point)
+    if objective.bounds.is_local:
+        point = objective.bounds.with_rates(point)
     return math.isfinite(point.excess)
 
 
@@ -156,7 +152,7 @@ def _with_logit(objective: Objective, point: Point) -> tuple[Objective, Point]:
     Others come back as they are. Cost: some passes with a Hessian, or nothing.
     """
     other = isinstance(objective, OrdinalObjective) and not objective.link.splits
-    if not other or objective.is_composite or not _is_cheap(objective):
+    if not other or objective.bounds.any_penalty or not _is_cheap(objective):
         return objective, point
     assert isinstance(objective, OrdinalObjective)
     with_logit, w = objective.with_logit(to_host(point.w))
@@ -273,10 +269,8 @@ def _tells_apart(above: np.ndarray, below: np.ndarray) -> np.ndarray:
 def _bounds(objective: Objective) -> tuple[np.ndarray, np.ndarray]:
     """Return the bounds of the features' coefficients."""
     d = objective.n_features
-    if isinstance(objective, Composite):
-        terms = objective.feature_terms
-        return np.broadcast_to(terms.lower, d), np.broadcast_to(terms.upper, d)
-    return np.full(d, -math.inf), np.full(d, math.inf)
+    kinks = objective.penalty.feature_kinks
+    return np.broadcast_to(kinks.lower, d), np.broadcast_to(kinks.upper, d)
 
 
 # ---- all columns together
@@ -287,7 +281,7 @@ def _directions(objective: Objective, point: Point, free: np.ndarray) -> list[in
     coefficients that have an optimum come near it while others go on. Cost: see `runaways`.
     """
     if not objective.rounding.is_surveyed:
-        objective.survey()
+        objective.bounds.survey()
     d = objective.n_features
     largest = np.ones(objective.size)
     largest[:d] = objective.rounding.columns

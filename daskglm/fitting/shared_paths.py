@@ -19,9 +19,8 @@ from daskglm.fitting.coefficients import coefficient_error
 from daskglm.fitting.driver import Record, Solution
 from daskglm.losses.base import Loss
 from daskglm.objectives.batched import BatchObjective
-from daskglm.objectives.batched_composite import BatchComposite, Place
 from daskglm.objectives.carried_point import carried
-from daskglm.objectives.composite import Composite
+from daskglm.objectives.many import Many, Place
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
 from daskglm.solvers import costs
@@ -57,7 +56,7 @@ def can_share(engine: Engine, loss: Loss) -> bool:
 
 def shared_path(
     objectives: Sequence[Callable[[], Objective]],
-    shared: BatchComposite,
+    shared: Many,
     place: Place,
     begin: Found | np.ndarray,
     alone: Callable[[int, Found], Point],
@@ -71,8 +70,8 @@ def shared_path(
     Parameters
     ----------
     objectives : sequence of callable
-        Each makes the `Composite` of one problem, when its turn has come.
-    shared : BatchComposite
+        Each makes the `Objective` of one problem, when its turn has come.
+    shared : Many
     place : Place
     begin : Found or (size,) array
         Where the first begins. The Hessian of a point is used if it is `solved`.
@@ -94,9 +93,8 @@ def shared_path(
     all_found = []
     for k, make in enumerate(objectives):
         objective = make()
-        assert isinstance(objective, Composite)
         objective = shared.adapted(objective)
-        inside = objective.terms.clip(w)
+        inside = objective.penalty.kinks.clip(w)
         start = carried(known, objective) if known is not None and (inside == w).all() else None
         found = yield from shared_newton(
             objective, place, inside, tol=tol, max_iter=max_iter, begin=start
@@ -117,7 +115,7 @@ def _start(found: Found) -> tuple[Point | None, np.ndarray]:
 
 def run(
     rows: BatchObjective,
-    works: Sequence[Callable[[BatchComposite], Trials[T]]],
+    works: Sequence[Callable[[Many], Trials[T]]],
     record: Record | None = None,
 ) -> list[T]:
     """Run solves to their ends with shared passes; see `solve_together`.
@@ -133,7 +131,7 @@ def run(
     record : Record, optional
         Gets the iterations; default: a new one.
     """
-    shared, record = BatchComposite(rows), record or Record(rows)
+    shared, record = Many(rows), record or Record(rows)
 
     def watch(points: Sequence[Point]) -> None:
         gap = max(point.relative_gap for point in points)

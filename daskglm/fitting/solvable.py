@@ -11,7 +11,6 @@ from daskglm.core.requests import Problem
 from daskglm.core.warn import warn
 from daskglm.data.partitions import Partitions
 from daskglm.fitting.config import FitConfig
-from daskglm.objectives.composite import Composite
 from daskglm.objectives.primal import Objective
 from daskglm.solvers import SolverSpec, costs, get_solver
 
@@ -63,9 +62,9 @@ def check_width(start: Any, data: Partitions) -> None:
 def check_corners(objective: Objective) -> None:
     """Raise ValueError for features without a penalty that no dual variables can be found for."""
     d, loss = objective.n_features, objective.loss
-    if loss.differentiable or not isinstance(objective, Composite) or objective.is_held:
+    if loss.differentiable or not objective.bounds.any_penalty or objective.penalty.is_held:
         return
-    free = np.flatnonzero(objective.may_be_unheld)
+    free = np.flatnonzero(objective.penalty.may_be_unheld)
     what = f"feature {free[0]}" + (f" and {len(free) - 1:,} more" if len(free) > 1 else "")
     if loss.classifies:
         raise ValueError(

@@ -33,10 +33,10 @@ def statistics_of(objective: Objective, point: Point) -> dict[str, float]:
     if loss.family is None or not math.isfinite(point.value):
         return {}
     at = (point.token, point.w)
-    penalty = objective.penalty_value(to_host(point.w))
+    penalty = objective.penalty.value(to_host(point.w))
     deviance = 2.0 * (point.value - penalty) / objective.scale
     free = facts.n_used - objective.size
-    is_plain = not objective.penalty.largest and objective.is_smooth
+    is_plain = not objective.penalty.quadratic.largest and objective.penalty.is_smooth
     if point.prediction is not None:
         # of least squares Pearson's statistic is the deviance
         null = _null_deviance_of(objective, point.prediction.base)
@@ -93,7 +93,7 @@ def _null_deviance_of(objective: Objective, origin: Point) -> float:
     fall = 0.0
     if objective.fit_intercept and origin.gram is not None:
         fall = 0.5 * float(origin.gradient[-1]) ** 2 / float(origin.gram[-1, -1])
-    return 2.0 * (origin.value - objective.penalty_value(origin.w) - fall) / objective.scale
+    return 2.0 * (origin.value - objective.penalty.value(origin.w) - fall) / objective.scale
 
 
 def _null_deviance(objective: Objective, at: tuple[int, Any]) -> float:

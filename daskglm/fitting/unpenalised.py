@@ -23,7 +23,6 @@ from daskglm.core.warn import warn
 from daskglm.fitting.driver import Solution
 from daskglm.fitting.separation import free_entries, runaways, with_hessian
 from daskglm.losses.table import LOSSES
-from daskglm.objectives.composite import Composite
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import SAME_VALUE, Objective
 
@@ -77,7 +76,7 @@ def settled(
     if apart and loss.attains_infimum:
         _warn_of_many("the classes are linearly separable")
         return solution
-    unpenalised = not (objective.is_composite or objective.is_penalised)
+    unpenalised = not (objective.bounds.any_penalty or objective.is_penalised)
     if unpenalised and not apart and (loss.bends or loss.classifies):
         point = with_hessian(objective, point)
     found = _largest(objective, point) if apart else runaways(objective, point)
@@ -167,7 +166,7 @@ def _name(j: int, objective: Objective, columns: Sequence[str] | None) -> str:
 def _largest(objective: Objective, point: Point) -> list[int]:
     """Return the free features whose coefficients make the largest margins, the largest first."""
     if not objective.rounding.is_surveyed:
-        objective.survey()
+        objective.bounds.survey()
     free = free_entries(objective)
     sizes = objective.feature_sizes(np.where(free, to_host(point.w), 0.0))
     columns = objective.rounding.columns
@@ -178,11 +177,11 @@ def _largest(objective: Objective, point: Point) -> list[int]:
 
 def _costs_nothing(objective: Objective, point: Point) -> bool:
     """Return whether multiples of a point's coefficients have no penalty. Cost: nothing."""
-    if not isinstance(objective, Composite):
+    if not objective.bounds.any_penalty:
         return not objective.is_penalised
-    penalty = objective.penalty.value(point.w) + objective.kinks(point.w)
-    inside = bool((objective.terms.clip(2.0 * point.w) == 2.0 * point.w).all())
-    return not objective.is_held and penalty == 0.0 and inside
+    penalty = objective.penalty.value(point.w)
+    inside = bool((objective.penalty.kinks.clip(2.0 * point.w) == 2.0 * point.w).all())
+    return not objective.penalty.is_held and penalty == 0.0 and inside
 
 
 def _separates(objective: Objective, point: Point) -> bool:

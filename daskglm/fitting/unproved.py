@@ -55,7 +55,7 @@ class Unproved:
         self.was_small = False
         loss = objective.loss
         smooth = loss.is_quadratic or loss.family is not None or loss.continuous_curvature
-        smooth = smooth and objective.is_smooth
+        smooth = smooth and objective.penalty.is_smooth
         self.has_corners = not (smooth or math.isfinite(loss.self_concordance))
 
     def judge(
@@ -93,7 +93,7 @@ class Unproved:
             point = objective.at(point.w, gram=True, exact=True, beside=point)
         residual = to_host(point.residual)
         # coefficients that a kink or a bound holds stay where they are
-        free = (residual != 0.0) | (to_host(point.w) != 0.0) | objective.is_smooth
+        free = (residual != 0.0) | (to_host(point.w) != 0.0) | objective.penalty.is_smooth
         if point.gram is None:
             # roughly: a pass for each product
             step = step_by_products(point, residual, free * 1.0, MOST_PRODUCTS, ENOUGH)

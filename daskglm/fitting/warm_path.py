@@ -7,7 +7,6 @@ from typing import Any
 
 from daskglm.fitting.runner import WarmStart
 from daskglm.objectives.carried_point import carried
-from daskglm.objectives.composite import Composite
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
 from daskglm.solvers.proximal_newton import SPEC
@@ -34,8 +33,7 @@ class WarmPath:
         """Return where to start; None where there is no point to start at."""
         if self.point is None:
             return None
-        assert isinstance(objective, Composite)
-        w = objective.terms.clip(self.point.w)
+        w = objective.penalty.kinks.clip(self.point.w)
         state: dict[str, Any] = {"kept": self.kept}
         if (w == self.point.w).all():
             state["begin"] = carried(self.point, objective)

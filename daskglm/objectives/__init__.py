@@ -1,1 +1,1 @@
-"""The objective, its dual and its certificates, in terms of sums that an engine answers."""
+"""The objective and its dual, in terms of sums that an engine answers."""

@@ -14,12 +14,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from daskglm.core.batch_requests import BatchRequest, EvaluateMany, WeighGroups
-from daskglm.core.engine import Engine
-from daskglm.core.requests import Problem, Spread, Totals, roles_of
-from daskglm.core.summation import LEAST_ROWS, MOMENT
-from daskglm.losses.base import Loss
-from daskglm.objectives.bounds import (
+from daskglm.certificates.hessian_factor import GradientError, HessianFactor
+from daskglm.certificates.rounding import (
     FLOAT32,
     LARGEST_EXPONENT,
     Norms,
@@ -27,8 +23,12 @@ from daskglm.objectives.bounds import (
     Vector,
     relative_gap,
 )
-from daskglm.objectives.hessian_factor import GradientError, HessianFactor
-from daskglm.penalties.ridge import Ridge
+from daskglm.core.batch_requests import BatchRequest, EvaluateMany, WeighGroups
+from daskglm.core.engine import Engine
+from daskglm.core.requests import Problem, Spread, Totals, roles_of
+from daskglm.core.summation import LEAST_ROWS, MOMENT
+from daskglm.losses.base import Loss
+from daskglm.penalties.penalty import Penalty
 
 FLOAT64 = np.finfo(float)
 
@@ -211,10 +211,9 @@ class BatchObjective:
         self.fit_intercept = fit_intercept
         self.passes, self.rounds, self.prepared = 0.0, 0, 0.0
         self.origin = np.zeros(self.size)
-        self.penalty = Ridge(self.n_features)
+        self.penalty = Penalty.ridge(self.n_features, self.size)
         self.is_penalised = True  # no problem of a batch is without a penalty
-        self.is_smooth = True  # nor has one kinks
-        self.penalised = self.penalty.diagonal(self.size)
+        self.penalised = self.penalty.quadratic.diagonal(self.size)
         self.roles = roles_of(problem.folds)
         self.weights = self.ask(WeighGroups(labels))["weights"]
         self.labels = labels

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from daskglm.objectives.composite import Composite
 from daskglm.objectives.point import Point
+from daskglm.objectives.primal import Objective
 
 
-def carried(point: Point, objective: Composite) -> Point:
+def carried(point: Point, objective: Objective) -> Point:
     """Return a point of an objective with the same rows and loss as one of `objective`.
 
     C and the penalty may differ. The margins that workers keep are known by the same token, and
     what a survey of the columns found holds here, too. Cost: nothing.
     """
     other, w = point.objective, point.w
-    if objective.squares is None and other.squares is not None:
+    if objective.rounding.squares is None and other.rounding.squares is not None:
         objective.rounding.take_survey(other.rounding)
-        objective.squares = other.squares
     share = objective.scale / other.scale
-    value = share * (point.value - other.penalty_value(w)) + objective.penalty_value(w)
-    gradient = share * (point.gradient - other.penalty.gradient(w))
-    gradient += objective.penalty.gradient(w)
+    value = share * (point.value - other.penalty.value(w)) + objective.penalty.value(w)
+    gradient = share * (point.gradient - other.penalty.quadratic.gradient(w))
+    gradient += objective.penalty.quadratic.gradient(w)
     hessian = None
     if point.gram is not None:
         hessian, known = np.zeros((2, objective.size, objective.size))
-        objective.penalty.add_to(hessian)
-        other.penalty.add_to(known)
+        objective.penalty.quadratic.add_to(hessian)
+        other.penalty.quadratic.add_to(known)
         hessian += share * (point.gram - known)
     return Point(objective, w, value, gradient, point.token, hessian, None, point.exact)

@@ -7,7 +7,7 @@ Conjugates that are linear but for a kink, as those of a quantile's loss and of 
 
 that contains zero. So dual variables may be scaled down, which multiplies the first term by the
 same factor c: the largest bound over c in [0, 1] is taken, as of gradients of smooth losses in
-`objectives.free_bound`. For an L1 penalty of strengths l_j, P* is zero where |v_j| <= l_j for all
+`certificates.free_bound`. For an L1 penalty of strengths l_j, P* is zero where |v_j| <= l_j for all
 j, and infinite elsewhere: a linear program.
 
 Where nothing holds a feature, v_j has to be the slope of the penalty's tangent, or on one side of
@@ -23,15 +23,14 @@ from typing import Any
 
 import numpy as np
 
+from daskglm.certificates.free_bound import Tangent, lower_bound
+from daskglm.certificates.hessian_factor import UNIT
+from daskglm.certificates.rounding import RANDOM_SIGNS
 from daskglm.core.device import to_host
 from daskglm.core.requests import DualValue, SDCAConfig
-from daskglm.objectives.bounds import RANDOM_SIGNS
-from daskglm.objectives.composite import Composite
 from daskglm.objectives.dual import Dual
 from daskglm.objectives.dual_correction import DualCorrection
 from daskglm.objectives.dual_penalty import DualPenalty, balanced
-from daskglm.objectives.free_bound import Tangent, lower_bound
-from daskglm.objectives.hessian_factor import UNIT
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
 from daskglm.objectives.proximal_step import box_of
@@ -46,16 +45,16 @@ class AnyPenalty(DualPenalty):
     Parameters
     ----------
     quadratic : Quadratic
-    terms : NonSmooth
+    kinks : NonSmooth
         For vectors of features, without an intercept.
     """
 
     quadratic: Quadratic
-    terms: NonSmooth
+    kinks: NonSmooth
 
     def value(self, w: Any) -> float:
         """Return the penalty of the coefficients (d,) of features."""
-        return self.quadratic.value(w) + self.terms.value(w)
+        return self.quadratic.value(w) + self.kinks.value(w)
 
 
 class CornerDual(Dual):
@@ -67,33 +66,32 @@ class CornerDual(Dual):
         By the columns of the features that nothing holds, if there are any, and the intercept.
     """
 
-    objective: Composite
+    objective: Objective
     penalty: AnyPenalty
 
-    def __init__(self, objective: Composite, w: np.ndarray, plan: SDCAConfig, seed: int) -> None:
+    def __init__(self, objective: Objective, w: np.ndarray, plan: SDCAConfig, seed: int) -> None:
         """Add up a Gram where there is a feature that nothing holds. Cost: 1 pass then."""
         super().__init__(objective, w, plan, seed)
-        free = np.flatnonzero(objective.may_be_unheld)
+        free = np.flatnonzero(objective.penalty.may_be_unheld)
         entries = np.append(free, np.arange(objective.n_features, objective.size))
         self.correction = DualCorrection(objective, entries) if len(free) else None
 
     @staticmethod
     def _penalty_of(objective: Objective) -> AnyPenalty:
         """Return the penalty; ValueError for classes with a feature that nothing holds."""
-        assert isinstance(objective, Composite)
-        if objective.loss.classifies and not objective.is_held:
+        if objective.loss.classifies and not objective.penalty.is_held:
             raise ValueError("this dual wants a penalty of all features, or bounds on both sides")
-        return AnyPenalty(1.0, 0.0, objective.penalty, objective.feature_terms)
+        return AnyPenalty(1.0, 0.0, objective.penalty.quadratic, objective.penalty.feature_kinks)
 
     def left_open(self, inner: Point) -> float:
         """Foresee how much of the gap the gradient that a proximal step has left will make.
 
         What balancing costs is the share of the dual variables that their sum is. Cost: nothing.
         """
-        d, terms = self.objective.n_features, self.penalty.terms
-        curvature = self.objective.counted_curvature
+        d, kinks = self.objective.n_features, self.penalty.kinks
+        curvature = self.objective.penalty.counted_curvature
         w, gradient = inner.w[:d], np.array(inner.gradient)
-        smooth = inner.value - terms.value(w) - 0.5 * float(curvature @ w**2)
+        smooth = inner.value - kinks.value(w) - 0.5 * float(curvature @ w**2)
         gradient[:d] -= curvature * w
         if self.correction is None:
             sum_left = float(np.abs(gradient[d:]).sum())
@@ -106,7 +104,7 @@ class CornerDual(Dual):
         if not math.isfinite(lost):
             return math.inf
         tangent = Tangent(smooth, gradient[:d], w, curvature, False, 0.0, np.zeros(d))
-        return inner.value - lower_bound(tangent, terms) + lost
+        return inner.value - lower_bound(tangent, kinks) + lost
 
     def is_lost(self, inner: Point, gap: float) -> bool:
         """Return whether a proximal step has left more of a gradient than the gap allows.
@@ -128,13 +126,13 @@ class CornerDual(Dual):
         value = -objective.scale * float(self._ask(request)["value"])
         sums = np.array(to_host(own), dtype=np.float64)
 
-        w, curvature = at[:d], objective.counted_curvature
-        pull = objective.penalty.hessian_vector(w) - curvature * w
+        w, curvature = at[:d], objective.penalty.counted_curvature
+        pull = objective.penalty.quadratic.hessian_vector(w) - curvature * w
         error = self._rounded * objective.rounding.columns + np.full(d, self._pull_error(w))
         value -= 0.5 * float(w @ pull)
         tangent = Tangent(value, pull - sums[:d], np.zeros(d), curvature, False, 0.0, error)
         if self.correction is None:
-            return lower_bound(tangent, self.penalty.terms)
+            return lower_bound(tangent, self.penalty.kinks)
         constant = -sums[d : objective.size] / (self.bias or 1.0)
         return self._corrected(self.correction, tangent, constant, at, primal)
 
@@ -151,7 +149,7 @@ class CornerDual(Dual):
         `constant` is the tangent's slope by the intercept, (1,) or empty; `at` and `primal` are
         those of `_value`.
         """
-        objective, terms, scale = self.objective, self.penalty.terms, self.objective.scale
+        objective, kinks, scale = self.objective, self.penalty.kinks, self.objective.scale
         d, entries, free = objective.n_features, correction.entries, correction.features
         gradient = np.append(tangent.gradient, constant)
         left = self._violation(gradient)
@@ -167,7 +165,7 @@ class CornerDual(Dual):
         error = tangent.error + self._mass * correction.least * unknown * objective.rounding.columns
 
         # where a bound is on one side, what is right may be off, and not by its sign
-        ends = np.where(np.isfinite(terms.lower), terms.lower, terms.upper)[free]
+        ends = np.where(np.isfinite(kinks.lower), kinks.lower, kinks.upper)[free]
         loose = float(error[free] @ np.abs(np.where(np.isfinite(ends), ends, 0.0)))
         gradient[free], error[free] = right, 0.0
         share = 1.0 / (1.0 + change)
@@ -178,7 +176,7 @@ class CornerDual(Dual):
                 loose=share * loose,
                 error=share * error,
             ),
-            terms,
+            kinks,
         )
 
     def _violation(self, gradient: np.ndarray) -> np.ndarray:
@@ -189,8 +187,8 @@ class CornerDual(Dual):
         assert self.correction is not None
         entries, free = self.correction.entries, self.correction.features
         left = gradient[entries].copy()
-        below = np.isfinite(self.penalty.terms.lower[free])
-        above = np.isfinite(self.penalty.terms.upper[free])
+        below = np.isfinite(self.penalty.kinks.lower[free])
+        above = np.isfinite(self.penalty.kinks.upper[free])
         held = left[: len(free)]
         held[below] = np.minimum(held[below], 0.0)
         held[above] = np.maximum(held[above], 0.0)
@@ -213,8 +211,8 @@ class CornerDual(Dual):
 
     def _pull_error(self, w: np.ndarray) -> float:
         """Bound the error of each entry of the quadratic penalty's tangent."""
-        penalty = self.objective.penalty
-        if penalty.is_diagonal and not self.penalty.terms.groups:
+        penalty = self.objective.penalty.quadratic
+        if penalty.is_diagonal and not self.penalty.kinks.groups:
             return 0.0
         norm = penalty.largest * float(np.linalg.norm(w))
         return RANDOM_SIGNS * math.sqrt(len(w)) * UNIT * norm

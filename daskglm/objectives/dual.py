@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from daskglm.certificates.rounding import HIDDEN
 from daskglm.core.requests import (
     DualLine,
     DualLoad,
@@ -34,7 +35,6 @@ from daskglm.core.requests import (
     SDCAConfig,
     Totals,
 )
-from daskglm.objectives.bounds import HIDDEN
 from daskglm.objectives.dual_intercept import constant_feature, value_at_zero
 from daskglm.objectives.dual_penalty import DualPenalty, Plane, balanced
 from daskglm.objectives.point import NO_GRADIENT, Point
@@ -264,7 +264,7 @@ class Dual:
         gap = max(self.value - self.lower, 0.0)
         rounding = self._rounding()
         if rounding > HIDDEN * gap and not self.objective.rounding.is_surveyed:
-            self.objective.survey()
+            self.objective.bounds.survey()
             rounding = self._rounding()
         return Point(self.objective, self.kept, self.value, NO_GRADIENT, -1, gap=gap + rounding)
 
@@ -380,7 +380,7 @@ class Dual:
 
         Cost: nothing.
         """
-        return inner.objective.nominal_bound(inner)
+        return inner.objective.bounds.nominal(inner)
 
     def is_lost(self, inner: Point, gap: float) -> bool:
         """Return whether the slopes that a proximal step has left are larger than the gap allows.

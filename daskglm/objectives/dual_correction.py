@@ -14,10 +14,10 @@ from functools import cached_property
 
 import numpy as np
 
+from daskglm.certificates.hessian_factor import GradientError, HessianFactor
+from daskglm.certificates.rounding import Rounding
 from daskglm.core.device import to_host
 from daskglm.losses.table import LOSSES
-from daskglm.objectives.bounds import Rounding
-from daskglm.objectives.hessian_factor import GradientError, HessianFactor
 from daskglm.objectives.primal import Objective
 from daskglm.objectives.proximal_step import box_of
 

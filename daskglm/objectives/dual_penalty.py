@@ -82,11 +82,11 @@ class DualPenalty:
     @classmethod
     def of(cls, objective: Objective) -> DualPenalty:
         """Return that of an objective; ValueError for strengths that differ, or are zero."""
-        penalty = objective.penalty
+        penalty = objective.penalty.quadratic
         if not (penalty.is_uniform and penalty.largest > 0.0):
             raise ValueError(
                 "the dual wants a squared penalty of one strength above 0 for all features, not "
-                f"{penalty.strength!r}: choose a solver of the primal"
+                f"{getattr(penalty, 'strength', 'a matrix')!r}: choose a solver of the primal"
             )
         return cls(penalty.largest, objective.threshold)
 

@@ -11,20 +11,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 
+from daskglm.certificates.bounds import Bounds
+from daskglm.certificates.convexity import ByConvexity
+from daskglm.certificates.softmax_rounding import OutputRounding, contrasts
 from daskglm.core.engine import Engine
 from daskglm.core.matrices import mirror_upper
 from daskglm.core.output_requests import EvaluateOutputs, OutputsAlong, OutputsHessianVector
 from daskglm.core.requests import Problem, Totals
 from daskglm.losses.base import Loss
-from daskglm.objectives.output_bounds import OutputRounding, contrasts
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import tokens
 from daskglm.objectives.several_intercepts import SeveralIntercepts
-from daskglm.penalties.ridge import Ridge
+from daskglm.penalties.penalty import Penalty
 
 # Steps for the intercepts alone; lengths that are tried of each step of Newton's method, and of one
 # by the largest curvature that a softmax can have. That one descends where curvatures underflow.
@@ -55,9 +58,11 @@ class MultinomialObjective(SeveralIntercepts):
     basis : (K, r) array, optional
         Orthonormal columns, along which solvers see W as r sets of coefficients. Default: K - 1
         contrasts.
-    penalty : Ridge, optional
-        On the coefficients of features, of all sets. Default: of strength one, or none where C is
-        infinite.
+    penalty : Penalty, optional
+        On the coefficients of features, of all sets. Default: a ridge of strength one, or none
+        where C is infinite. One with kinks or bounds wants the identity as `basis`.
+    bounded : callable, default ByConvexity
+        As of `Objective`.
 
     Attributes
     ----------
@@ -80,18 +85,20 @@ class MultinomialObjective(SeveralIntercepts):
         C: float,
         fit_intercept: bool,
         basis: np.ndarray | None = None,
-        penalty: Ridge | None = None,
+        penalty: Penalty | None = None,
+        bounded: type[Bounds] = ByConvexity,
     ) -> None:
         problem = replace(problem, classes=classes)
-        super().__init__(engine, problem, loss, C=C, fit_intercept=fit_intercept)
+        self.basis = contrasts(len(classes)) if basis is None else basis
+        how: Any = {"C": C, "fit_intercept": fit_intercept, "bounded": bounded}
+        super().__init__(engine, problem, loss, penalty=penalty, **how)
         self.classes = classes
         self.outputs = len(classes)
-        self.basis = contrasts(self.outputs) if basis is None else basis
         self.width = self.n_features
         self.sets = self.basis.shape[1]
         self.n_features = self.sets * self.width
         self.size = self.sets * (self.width + self.fit_intercept)
-        self.penalty = penalty or Ridge(self.n_features, self.penalty.strong_convexity)
+        self.penalty = penalty or self._ridge(C)
         self.xp = np  # the change between V and W is made here, wherever the rows are
         self.shares = np.asarray(weights, float)
         self.total_weight = float(self.shares.sum())
@@ -102,7 +109,7 @@ class MultinomialObjective(SeveralIntercepts):
             self.shares,
             fit_intercept=self.fit_intercept,
             on_device=engine.capabilities.device != "cpu",
-            penalty=self.penalty,
+            penalty=self.penalty.quadratic,
             mass=self.scale * self.total_weight,
         )
 
@@ -116,22 +123,60 @@ class MultinomialObjective(SeveralIntercepts):
         along = self.basis[:, -1]
         return math.copysign(1.0, along[self.shares > 0.0][0] - along.mean())
 
-    def is_origin(self, w: Any) -> bool:
-        """Return whether these are the coefficients of the origin, all zero."""
-        return not bool(w.any())
-
     # ---- vectors of solvers, and coefficients
     def matrix(self, v: np.ndarray) -> np.ndarray:
-        """Return W (K, d) or, with intercepts, (K, d + 1), of a vector of solvers."""
+        """Return W (K, d) or, with intercepts, (K, d + 1), of a vector of solvers.
+
+        Rows of columns that nothing holds sum to zero, which moves no difference of margins.
+        """
         parts = [v[: self.n_features].reshape(self.sets, self.width)]
         if self.fit_intercept:
             parts.append(v[self.n_features :, None])
-        return self.basis @ np.concatenate(parts, axis=1)
+        W: np.ndarray = self.basis @ np.concatenate(parts, axis=1)
+        if self.sets == self.outputs:
+            columns = self.unheld[:: self.sets].copy()
+            columns[self.features_unheld // self.sets :] = self.width  # of intercepts
+            W[:, columns] -= W[:, columns].mean(axis=0)
+        return W
+
+    @cached_property
+    def unheld(self) -> np.ndarray:
+        """Entries that neither a penalty nor bounds hold: some features', of all sets, intercepts'.
+
+        The sets of a feature, and the intercepts, are beside each other.
+        """
+        kinks, d = self.penalty.feature_kinks, self.n_features
+        curved = self.penalty.quadratic.diagonal(d) > 0.0
+        held = kinks.is_grouped | (kinks.strengths > 0.0) | curved
+        held |= np.isfinite(kinks.lower) | np.isfinite(kinks.upper)
+        features = np.flatnonzero(~held.reshape(self.sets, self.width).any(axis=0))
+        entries = features[:, None] + self.width * np.arange(self.sets)
+        return np.append(entries.ravel(), np.arange(d, self.size))
+
+    @property
+    def features_unheld(self) -> int:
+        """Number of entries of features that nothing holds."""
+        return int((self.unheld < self.n_features).sum())
 
     def vector(self, W: np.ndarray) -> np.ndarray:
         """Return the vector of W (K, d) or (K, d + 1); what all rows have in common is left out."""
         V = self.basis.T @ W
         return np.concatenate([V[:, : self.width].ravel(), V[:, self.width :].ravel()])
+
+    # ---- parts of the columns
+    def on_columns(self, columns: np.ndarray, key: int) -> Self:
+        """Return the objective on some features; `columns` are their entries, of all sets."""
+        found = super().on_columns(columns, key)
+        found.width = len(columns) // self.sets
+        return found
+
+    def features_of(self, columns: np.ndarray) -> np.ndarray:
+        """Return the features that have these entries, which are of all sets."""
+        return columns[: len(columns) // self.sets]
+
+    def tied(self, values: np.ndarray) -> np.ndarray:
+        """Return the largest value of each feature's coefficients for all of them."""
+        return np.tile(values.reshape(self.sets, self.width).max(axis=0), self.sets)
 
     def feature_sizes(self, w: np.ndarray) -> np.ndarray:
         """Return the sizes of the coefficients of each feature, over all classes."""
@@ -154,21 +199,22 @@ class MultinomialObjective(SeveralIntercepts):
 
         `curved` is without effect: curvatures are made anew from margins.
         """
-        token = next(tokens)
+        token, w = next(tokens), self.penalty.kinks.clip(w)
         exact = gram and (exact or self.rounding.is_exact)
         other = beside.token if beside else None
         basis = self.basis if diagonal else None
         totals = self.ask(EvaluateOutputs(self.matrix(w), token, gram, basis, keep, other, exact))
-        penalty, pull = self.penalty.value_and_gradient(w)
+        quadratic, kinks = self.penalty.quadratic, self.penalty.kinks
+        penalty, pull = quadratic.value_and_gradient(w)
         curvatures = None
         if diagonal:
             found = totals["diagonal"]
             found = np.concatenate([found[:, : self.width].ravel(), found[:, self.width :].ravel()])
-            curvatures = self.scale * found + self.penalty.diagonal(self.size)
+            curvatures = self.scale * found + quadratic.diagonal(self.size)
         return Point(
             self,
             w,
-            self.scale * float(totals["value"]) + penalty,
+            self.scale * float(totals["value"]) + penalty + kinks.value(w),
             self.scale * self.vector(totals["gradient"]) + pull,
             token,
             self._blocks(totals["grams"]) if gram else None,
@@ -181,6 +227,11 @@ class MultinomialObjective(SeveralIntercepts):
 
         That of W has the blocks -G_jk, and its rows of blocks sum to zero; so along B it is the sum
         over pairs of (B_j - B_k)(B_j - B_k)' times G_jk.
+
+        With K sets the objective is flat where the coefficients of a feature without a penalty, or
+        the intercepts, all move alike. Half the square of their sum, times a number, changes no
+        minimum: no step leads there, as the gradient is zero along it. Nor does one lead where
+        bounds fix a coefficient, whose curvature may be any number.
         """
         for gram in grams:
             mirror_upper(gram)
@@ -195,14 +246,22 @@ class MultinomialObjective(SeveralIntercepts):
         order = np.arange(sets * side).reshape(sets, side)
         order = np.concatenate([order[:, : self.width].ravel(), order[:, self.width :].ravel()])
         hessian: np.ndarray = whole[np.ix_(order, order)]
-        self.penalty.add_to(hessian)
+        self.penalty.quadratic.add_to(hessian)
+        if self.sets < self.outputs:
+            return hessian
+        for entries in self.unheld.reshape(-1, self.sets):
+            hessian[np.ix_(entries, entries)] += hessian[entries, entries].mean() / self.sets
+        kinks = self.penalty.feature_kinks
+        fixed = np.flatnonzero(kinks.lower == kinks.upper)
+        curvature = hessian[fixed, fixed]
+        hessian[fixed, fixed] += np.where(curvature > 0.0, curvature, 1.0)
         return hessian
 
     def hessian_vector(self, point: Point, v: np.ndarray) -> np.ndarray:
         """Multiply v by the Hessian at an evaluated point. Cost: 1 pass, 1 round."""
         at = point.token, self.matrix(point.w)
         product = self.ask(OutputsHessianVector(self.matrix(v), at))["product"]
-        return self.scale * self.vector(product) + self.penalty.hessian_vector(v)
+        return self.scale * self.vector(product) + self.penalty.quadratic.hessian_vector(v)
 
     def between(self, a: Point, b: Point, steps: np.ndarray) -> np.ndarray:
         """Evaluate a + t (b - a) for each t of `steps`. Cost: 0 passes, 1 round."""
@@ -245,7 +304,7 @@ class MultinomialObjective(SeveralIntercepts):
     @property
     def _curvature_of_a_set(self) -> np.ndarray:
         """The diagonal of the penalty's Hessian by the features of one set, (d,)."""
-        found: np.ndarray = self.penalty.diagonal(self.size)[: self.width]
+        found: np.ndarray = self.penalty.quadratic.diagonal(self.size)[: self.width]
         return found
 
     def with_near_intercept(self, point: Point) -> Point:

@@ -9,12 +9,15 @@ links other than the logit they add up all, and no bounds are known.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from daskglm.certificates.bounds import Bounds
+from daskglm.certificates.ordinal import OrdinalByConvexity
+from daskglm.certificates.ordinal_rounding import OrdinalRounding, hessian_of_gaps
 from daskglm.core.engine import Engine
 from daskglm.core.matrices import mirror_upper
 from daskglm.core.ordinal_requests import EvaluateOrdinal, OrdinalAlong, OrdinalHessianVector
@@ -27,11 +30,10 @@ from daskglm.losses.ordinal import (
     barrier_slope,
     link_of_loss,
 )
-from daskglm.objectives.ordinal_bounds import OrdinalRounding, hessian_of_gaps
 from daskglm.objectives.point import ByThresholds, Point
 from daskglm.objectives.primal import tokens
 from daskglm.objectives.several_intercepts import SeveralIntercepts
-from daskglm.penalties.ridge import Ridge
+from daskglm.penalties.penalty import Penalty
 
 # Steps of Newton's method for the thresholds alone, and lengths that are tried of each.
 THRESHOLD_STEPS = 60
@@ -57,7 +59,9 @@ class OrdinalObjective(SeveralIntercepts):
         Total weights of these classes, all above zero.
     C : float
         Weight of the losses; infinity means no penalty.
-    penalty : Ridge, optional
+    penalty : Penalty, optional
+        As of `Objective`, for vectors with the thresholds.
+    bounded : callable, default OrdinalByConvexity
         As of `Objective`.
     """
 
@@ -70,21 +74,24 @@ class OrdinalObjective(SeveralIntercepts):
         classes: tuple[Any, ...],
         weights: Sequence[float],
         C: float,
-        penalty: Ridge | None = None,
+        penalty: Penalty | None = None,
+        bounded: type[Bounds] = OrdinalByConvexity,
     ) -> None:
         problem = replace(problem, classes=classes)
-        super().__init__(engine, problem, loss, C=C, fit_intercept=True, penalty=penalty)
+        how: Any = {"penalty": penalty, "bounded": bounded}
+        super().__init__(engine, problem, loss, C=C, fit_intercept=True, **how)
         self.classes = classes
         self.link = link_of_loss(loss.name)
         self.shares = np.asarray(weights, float)
         self.size = self.n_features + len(classes) - 1
+        self.penalty = penalty or self._ridge(C)
         self.total_weight = float(self.shares.sum())
         self.rounding: OrdinalRounding = OrdinalRounding(
             engine.facts,
             loss,
             self.shares,
             self.scale,
-            self.penalty,
+            self.penalty.quadratic,
             on_device=engine.capabilities.device != "cpu",
         )
         self.xp = np  # thresholds are compared and moved here, wherever the rows are
@@ -101,14 +108,13 @@ class OrdinalObjective(SeveralIntercepts):
 
     @property
     def origin(self) -> Any:
-        """Where solves start: coefficients of zero, thresholds by the shares of the classes."""
+        """Where solves start: coefficients of zero, or the nearest ones within the bounds, and
+        thresholds by the shares of the classes.
+        """
         facts = self.engine.facts
         mean = facts.offset_sum / max(facts.weight, 1e-300)
-        return np.concatenate([np.zeros(self.n_features), self.rounding.constants + mean])
-
-    def is_origin(self, w: Any) -> bool:
-        """Return whether these are the coefficients of the `origin`."""
-        return bool((w == self.origin).all())
+        w = np.concatenate([np.zeros(self.n_features), self.rounding.constants + mean])
+        return self.penalty.kinks.clip(w)
 
     def is_inside(self, w: Any) -> bool:
         """Return whether the objective is finite at w: whether thresholds increase."""
@@ -173,6 +179,7 @@ class OrdinalObjective(SeveralIntercepts):
         `curved` is without effect: curvatures are made anew from margins. Where thresholds do not
         increase only margins are made, for a search from there.
         """
+        w = self.penalty.kinks.clip(w)
         inside = self.is_inside(w)
         gram, diagonal, keep = gram and inside, diagonal and inside, keep or not inside
         exact = gram and (exact or self.rounding.is_exact)
@@ -183,7 +190,7 @@ class OrdinalObjective(SeveralIntercepts):
             return Point(self, w, math.inf, np.full(self.size, math.nan), token)
 
         weights = self.class_weights(totals)
-        penalty, pull = self.penalty.value_and_gradient(w)
+        penalty, pull = self.penalty.quadratic.value_and_gradient(w)
         slopes = totals["slopes"] + self._barrier_slopes(t, weights)
         value = float(totals["value"]) + float(self._barrier(t, weights))
         curvatures = self.scale * totals["curvatures"]
@@ -192,7 +199,7 @@ class OrdinalObjective(SeveralIntercepts):
         whole = None
         if diagonal:
             own = np.append(self.scale * totals["diagonal"], np.diag(by_thresholds))
-            whole = own + self.penalty.diagonal(self.size)
+            whole = own + self.penalty.quadratic.diagonal(self.size)
         point = Point(
             self,
             w,
@@ -204,7 +211,9 @@ class OrdinalObjective(SeveralIntercepts):
             exact,
             by_thresholds=ByThresholds(curvatures, between),
         )
-        return self.with_near(point)
+        # near the best thresholds by the losses alone
+        near = self.with_near(point)
+        return replace(near, value=near.value + self.penalty.kinks.value(w))
 
     def _whole(self, totals: Totals, by_thresholds: np.ndarray) -> np.ndarray:
         """Form the Hessian from its blocks."""
@@ -214,7 +223,7 @@ class OrdinalObjective(SeveralIntercepts):
         hessian[:d, d:] = self.scale * totals["cross"]
         hessian[d:, d:] = by_thresholds
         mirror_upper(hessian)
-        self.penalty.add_to(hessian)
+        self.penalty.quadratic.add_to(hessian)
         return hessian
 
     def with_near(self, point: Point) -> Point:
@@ -238,7 +247,7 @@ class OrdinalObjective(SeveralIntercepts):
             self.scale * totals["by"] + hessian_of_gaps(point.by_thresholds.gaps) @ shifts
         )
         product = np.append(self.scale * totals["product"], by_thresholds)
-        return product + self.penalty.hessian_vector(v)
+        return product + self.penalty.quadratic.hessian_vector(v)
 
     def between(self, a: Point, b: Point, steps: np.ndarray) -> np.ndarray:
         """Evaluate a + t (b - a) for each t of `steps`. Cost: 0 passes, 1 round."""
@@ -263,14 +272,10 @@ class OrdinalObjective(SeveralIntercepts):
 
     def by_hessian(self, point: Point) -> float:
         """Bound the distance of a point's value from the optimum by its Hessian. Cost: nothing."""
-        if not (self.proves and math.isfinite(point.value)):
+        if not (self.bounds.proves and math.isfinite(point.value)):
             return math.inf
         rounding = self.rounding
         return rounding.by_thresholds_too(point.factor, point.w, point.residual, point.error)
-
-    def certificate(self, tol: float) -> Callable[[Point], tuple[Point, float]]:
-        """Return what the driver calls to bound the points of one solve."""
-        return OrdinalCertificate(self, tol)
 
     def best_thresholds(
         self, point: Point, thresholds: np.ndarray, share: float = 1.0
@@ -305,7 +310,11 @@ class OrdinalObjective(SeveralIntercepts):
             t = trials[best]
         return t, float(values[best])
 
-    def with_best_thresholds(self, point: Point) -> Point:
+    def with_near_intercept(self, point: Point) -> Point:
+        """Return the point, which knows how near its thresholds are. Cost: nothing."""
+        return point
+
+    def with_best_intercept(self, point: Point) -> Point:
         """Evaluate the same coefficients with the thresholds that fit them best.
 
         Cost: 1 pass, some rounds.
@@ -325,33 +334,3 @@ class OrdinalObjective(SeveralIntercepts):
         features, t = self._parts(w)
         moved = np.append(features, t - self.link.quantiles(ones, ones))
         return made, self.link.steepness * moved
-
-
-class OrdinalCertificate:
-    """Bounds points, and improves the thresholds if only those keep a bound above `tol`."""
-
-    def __init__(self, objective: OrdinalObjective, tol: float) -> None:
-        self.objective, self.tol = objective, tol
-        self.settle_below = 0.5 * tol if objective.is_penalised else -1.0
-
-    def __call__(self, point: Point) -> tuple[Point, float]:
-        """Return the point, or one with the same features and better thresholds, and its gap."""
-        gap = point.relative_gap
-        if not gap > self.tol or not math.isfinite(point.value):
-            return point, gap
-        objective = self.objective
-        if objective.is_hidden(point, self.tol):
-            objective.survey()
-            # a new point, since the old one caches its bounds
-            point = objective.with_near(replace(point))
-            gap = point.relative_gap
-
-        features = objective.feature_bound(point) / max(point.value, np.finfo(float).tiny)
-        if not (gap > self.tol and features <= self.settle_below):
-            return point, gap
-        # a point that fails with its best thresholds is not tried again before the features' part
-        # of the bound has fallen tenfold
-        self.settle_below = 0.1 * features
-        settled = objective.with_best_thresholds(point)
-        better = settled.relative_gap
-        return (settled, better) if better < gap else (point, gap)

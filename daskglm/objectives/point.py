@@ -10,11 +10,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from daskglm.certificates.hessian_factor import UNIT, GradientError, HessianFactor
+from daskglm.certificates.local_rates import LocalRates
+from daskglm.certificates.rounding import Norms, Vector, relative_gap
 from daskglm.core.device import on_device, to_host
 from daskglm.core.summation import AT_ONCE
-from daskglm.objectives.bounds import Norms, Vector, relative_gap
-from daskglm.objectives.hessian_factor import UNIT, GradientError, HessianFactor
-from daskglm.objectives.local_rates import LocalRates
 
 # Share of a value that was not evaluated by which it may be off; else it is evaluated. Where least
 # squares start far from targets with little noise, values cancel: 4e-3 of one was lost. Chosen.
@@ -70,7 +70,7 @@ class Point:
     norms : pair of Norms, optional
         Those of w and of the gradient.
     rates : LocalRates, optional
-        What the curvatures of the rows say of the Hessian; see `Objective.with_rates`.
+        What the curvatures of the rows say of the Hessian; see `Bounds.with_rates`.
     beside : tuple of (int, float), optional
         Token of the point that was evaluated before this one, and the distance from it.
     prediction : quadratic_model.Prediction, optional
@@ -140,9 +140,9 @@ class Point:
     def relative_gap(self) -> float:
         """Bound on (value - optimum) / optimum; nan without a penalty. Cost: nothing.
 
-        It follows from the duality gap of points that have one, else from `Objective.bound`.
+        It follows from the duality gap of points that have one, else from `Bounds.of`.
         """
-        bound = self.objective.bound(self) if self.gap is None else self.gap
+        bound = self.objective.bounds.of(self) if self.gap is None else self.gap
         if self.prediction is not None:
             off = self.prediction.value_error
             known = off <= WELL_KNOWN * self.value
@@ -197,7 +197,7 @@ class Point:
     def free_bound(self) -> float:
         """Bound on the distance of the value from the optimum by the gradient. Cost: nothing.
 
-        Of points of a `Composite`.
+        Of objectives that are bounded by the tangent.
         """
-        found: float = self.objective.by_tangent(self, self.error)
+        found: float = self.objective.bounds.by_tangent(self, self.error)
         return found

@@ -1,8 +1,8 @@
-"""The objective 1/2 |w|^2 + C sum_i s_i loss(y_i, x_i.w + b), which solvers ask for all they need.
+"""The objective P(w) + C sum_i s_i loss(y_i, x_i.w + b), which solvers ask for all they need.
 
-It adds the penalty and C to the sums that an engine takes over the rows, counts passes, and bounds
-how far a point can be from the optimum. w holds the features' coefficients and, where there is an
-intercept, b as its last entry.
+It adds the penalty P and C to the sums that an engine takes over the rows; `bounds` says how far a
+point can be from the optimum. w holds the features' coefficients and, where there is an intercept,
+b as its last entry. Points hold the gradient of the smooth part, losses and quadratic penalties.
 """
 
 from __future__ import annotations
@@ -10,12 +10,16 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
+from daskglm.certificates.bounds import Bounds, Certify
+from daskglm.certificates.convexity import ByConvexity
+from daskglm.certificates.rounding import Norms, Rounding
 from daskglm.core.device import gpu, to_host
 from daskglm.core.engine import Engine
 from daskglm.core.inference_requests import InferenceSums
@@ -25,7 +29,6 @@ from daskglm.core.requests import (
     EvaluateAlong,
     HessianVector,
     Problem,
-    RateSums,
     Request,
     Totals,
     TrustRegionStep,
@@ -33,20 +36,15 @@ from daskglm.core.requests import (
 from daskglm.core.summation import SUMMED_ROWS
 from daskglm.core.view import Drawn, Part
 from daskglm.losses.base import Loss
-from daskglm.objectives.bounds import EXACT, HIDDEN, Norms, Rounding
-from daskglm.objectives.certificate import Certificate
 from daskglm.objectives.convex import Seen, distance_to_best, least_of_several
-from daskglm.objectives.hessian_factor import UNIT
-from daskglm.objectives.local_rates import LocalRates
 from daskglm.objectives.point import Point
 from daskglm.objectives.rows import Rows
-from daskglm.penalties.ridge import Ridge
+from daskglm.penalties.penalty import Penalty
 
 # Relative differences of the objective that may be rounding in sums over rows.
 SAME_VALUE = 1e-12
-# Share of the value of least squares without a penalty that rounding may hide for a bound to count:
-# targets that are fitted to nearly all digits have none. Chosen.
-MOST_HIDDEN = 1e-9
+# What an objective caches.
+CACHED = ("bounds", "unheld")
 # Numbers that name the margins and dual variables that workers keep.
 tokens = itertools.count()
 
@@ -69,27 +67,21 @@ class Objective:
     sides : tuple of float, optional
         Total weights of positive and of negative rows (regression: of all, and 0), class weights
         included.
-    penalty : Ridge, optional
-        Default: of strength one, or none where C is infinite.
+    penalty : Penalty, optional
+        Default: a ridge of strength one, or none where C is infinite.
     start : float
         Intercept of the `origin`.
+    bounded : callable, default ByConvexity
+        Makes the bounds of points from an objective. Those by the tangent take any penalty, and
+        vectors are in host memory then, wherever the rows are.
 
     Attributes
     ----------
     outputs : int
         Margins of a row.
-    threshold : float
-        Strength of an L1 penalty on all features over that of `penalty`; zero: there is none.
     """
 
     outputs: int = 1
-    threshold: float = 0.0
-    # whether it is a `Composite`: its penalty may be more than a ridge of one strength, and vectors
-    # are in host memory wherever the rows are
-    is_composite: bool = False
-    # whether the penalty has neither kinks nor bounds, and whether it has norms of groups
-    is_smooth: bool = True
-    is_grouped: bool = False
 
     def __init__(
         self,
@@ -101,18 +93,20 @@ class Objective:
         fit_intercept: bool,
         span: float = 0.0,
         sides: tuple[float, float] | None = None,
-        penalty: Ridge | None = None,
+        penalty: Penalty | None = None,
         start: float = 0.0,
+        bounded: type[Bounds] = ByConvexity,
     ) -> None:
-        self.rows = Rows(engine, problem)
+        there = engine.capabilities.xp is not np
+        self.rows = Rows(engine, problem, moves=there and bounded.any_penalty)
         self.loss = loss
         self.scale = 1.0 if math.isinf(C) else C
         self.fit_intercept = fit_intercept
         self.n_features = engine.facts.n_features or 0
         self.size = self.n_features + fit_intercept
-        self.penalty = penalty or Ridge(self.n_features, 0.0 if math.isinf(C) else 1.0)
-        on_device = engine.capabilities.device != "cpu" and not self.is_composite
-        if on_device and not self.penalty.is_uniform:
+        self.penalty = penalty or self._ridge(C)
+        self.bounded = bounded
+        if there and not (bounded.any_penalty or self.penalty.is_plain):
             raise ValueError("a penalty with a strength for each feature wants rows on the CPU")
         self.sides = sides
         self.total_weight = engine.facts.weight if sides is None else sum(sides)
@@ -120,15 +114,24 @@ class Objective:
         self.start = start if fit_intercept else 0.0
         self.inside: Any = None  # coefficients to start from, where zero is outside of a domain
         self.prepared = 0.0  # passes that the penalty took, before the solve
-        self.xp = engine.capabilities.xp
+        self.xp = np if bounded.any_penalty else engine.capabilities.xp
         self.rounding = Rounding(
             engine.facts,
             loss,
             fit_intercept=fit_intercept,
             on_device=engine.capabilities.device != "cpu",
             run=None if engine.facts.sparse else SUMMED_ROWS,
-            penalty=self.penalty,
+            penalty=self.penalty.quadratic,
         )
+
+    def _ridge(self, C: float) -> Penalty:
+        """Return the penalty of strength one, or none where C is infinite."""
+        return Penalty.ridge(self.n_features, self.size, 0.0 if math.isinf(C) else 1.0)
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """How far points can be from the optimum, and what may be done to know it better."""
+        return self.bounded(self)
 
     @property
     def engine(self) -> Engine:
@@ -153,36 +156,30 @@ class Objective:
     @property
     def is_penalised(self) -> bool:
         """Whether the penalty is strongly convex in all features, so that points can be bounded."""
-        return self.penalty.strong_convexity > 0.0
+        return self.penalty.quadratic.strong_convexity > 0.0
+
+    @property
+    def threshold(self) -> float:
+        """`Penalty.threshold`; nan where vectors are not where the rows are."""
+        return math.nan if self.rows.moves else self.penalty.threshold
 
     @property
     def solves_trust_regions(self) -> bool:
         """Whether subproblems of a trust region may be solved where the rows are."""
-        return self.engine.capabilities.solves_trust_regions
+        return self.engine.capabilities.solves_trust_regions and not self.bounded.any_penalty
 
     @property
     def has_dual(self) -> bool:
-        """Whether the dual problem is known: not with offsets, unless targets take them in."""
+        """Whether dual ascent knows the dual: not with offsets, unless targets take them in."""
         has_offset = self.engine.facts.largest_offset > 0.0 and not self.loss.shifts
-        return self.loss.has_dual and not has_offset
+        known = self.threshold >= 0.0 or not self.bounded.any_penalty
+        return self.loss.has_dual and not has_offset and known
 
     @property
     def typical_curvature(self) -> float:
         """The largest curvature of a row's loss, or what is to be expected where there is none."""
         facts = self.engine.facts
         return self.loss.expected_curvature(facts.target_sum / max(facts.weight, 1e-300))
-
-    @property
-    def proves(self) -> bool:
-        """Whether points can be bounded: of families and least squares even without a penalty."""
-        return self.loss.is_bounded and (self.is_penalised or self.can_go_without)
-
-    @property
-    def is_local(self) -> bool:
-        """Whether only rates of curvatures near a point bound it, at points with a Hessian."""
-        loss = self.loss
-        has_rates = loss.local_rate is not None and loss.link is not None
-        return has_rates and not (loss.is_bounded and self.is_penalised)
 
     @property
     def can_go_without(self) -> bool:
@@ -192,28 +189,19 @@ class Objective:
 
     @property
     def origin(self) -> Any:
-        """Where solves start: coefficients of zero, and the intercept `start`, or `inside`."""
+        """Where solves start: coefficients of zero and the intercept `start`, or the nearest ones
+        within the bounds; `inside` where it is known.
+        """
         if self.inside is not None:
             return self.inside
         w = self.xp.zeros(self.size)
         if self.fit_intercept:
             w[-1] = self.start
-        return w
+        return self.penalty.kinks.clip(w)
 
     def is_origin(self, w: Any) -> bool:
         """Return whether these are the coefficients of the `origin`."""
-        if self.inside is not None:
-            return bool((w == self.inside).all())
-        intercept = float(w[-1]) if self.fit_intercept else 0.0
-        return intercept == self.start and not w[: self.n_features].any()
-
-    def kinks(self, w: Any) -> float:
-        """Return the part of the penalty at w that is not quadratic: there is none."""
-        return 0.0
-
-    def penalty_value(self, w: np.ndarray) -> float:
-        """Return the whole penalty at w, in host memory."""
-        return self.penalty.value(w) + self.kinks(w) if self.n_features else 0.0
+        return bool((w == self.origin).all())
 
     @staticmethod
     def new_token() -> int:
@@ -244,11 +232,12 @@ class Objective:
         beside: Point | None = None,
         exact: bool = False,
     ) -> Point:
-        """Evaluate the objective and its gradient at w. Cost: 1 pass, 1 round.
+        """Evaluate the objective and the gradient of its smooth part. Cost: 1 pass, 1 round.
 
         Parameters
         ----------
         w : (size,) array
+            Where it is not within the bounds, the nearest point that is is evaluated.
         gram, diagonal : bool
             Whether to form the Hessian, and its diagonal.
         keep : bool
@@ -263,7 +252,7 @@ class Objective:
             Whether the Hessian is summed in float64; else in the dtype of dense rows, over a few
             rows at a time.
         """
-        token = next(tokens)
+        token, w = next(tokens), self.penalty.kinks.clip(w)
         exact = gram and (exact or self.rounding.is_exact)
         other = beside.token if beside else None
         totals = self.ask(Evaluate(w, token, gram, diagonal, keep, curved, other, exact))
@@ -271,15 +260,16 @@ class Objective:
         if self.xp is not np:
             return self._point_there(w, token, totals, hessian, beside, exact=exact)
 
-        penalty, gradient = self.penalty.value_and_gradient(w)
+        quadratic, kinks = self.penalty.quadratic, self.penalty.kinks
+        penalty, gradient = quadratic.value_and_gradient(w)
         gradient += self.scale * totals["gradient"]
         curvatures = None
         if diagonal:
-            curvatures = self.scale * totals["diagonal"] + self.penalty.diagonal(self.size)
+            curvatures = self.scale * totals["diagonal"] + quadratic.diagonal(self.size)
         return Point(
             self,
             w,
-            self.scale * float(totals["value"]) + penalty,
+            self.scale * float(totals["value"]) + penalty + kinks.value(w),
             gradient,
             token,
             hessian,
@@ -291,11 +281,11 @@ class Objective:
         """Form the Hessian of the objective from the upper triangle of that of the losses."""
         if self.xp is not np:
             upper = self.xp.triu(gram)
-            ridge = self.xp.diag(self.penalty.diagonal(self.size, self.xp))
+            ridge = self.xp.diag(self.penalty.quadratic.diagonal(self.size, self.xp))
             return self.scale * (upper + self.xp.triu(upper, 1).T) + ridge
         hessian: np.ndarray = self.scale * gram
         mirror_upper(hessian)
-        self.penalty.add_to(hessian)
+        self.penalty.quadratic.add_to(hessian)
         return hessian
 
     def _point_there(
@@ -310,7 +300,7 @@ class Objective:
             None if beside is None else beside.w,
             self.n_features,
             self.scale,
-            self.penalty.largest,  # of all features
+            self.penalty.quadratic.largest,  # of all features
         )
         return Point(
             self,
@@ -333,7 +323,7 @@ class Objective:
     def hessian_vector(self, point: Point, v: np.ndarray) -> np.ndarray:
         """Multiply v by the Hessian at an evaluated point. Cost: 1 pass, 1 round."""
         product = self.ask(HessianVector(v, (point.token, point.w)))["product"]
-        return self.scale * product + self.penalty.hessian_vector(v)
+        return self.scale * product + self.penalty.quadratic.hessian_vector(v)
 
     def trust_region_step(self, point: Point, metric: Any, radius: float) -> Totals:
         """Solve the subproblem of a trust region where the rows are: `requests.TrustRegionStep`.
@@ -347,14 +337,14 @@ class Objective:
                 metric,
                 radius,
                 self.scale,
-                self.penalty.diagonal(self.size, self.xp),
+                self.penalty.quadratic.diagonal(self.size, self.xp),
             )
         )
 
     def along(
         self, points: Sequence[Point], coefficients: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Evaluate combinations of evaluated points, with derivatives in the coefficients.
+        """Evaluate the smooth part at combinations of points, with derivatives by coefficients.
 
         Row m of `coefficients` (m, k + 1) means sum_j c_j w_j plus c_k on the intercept; the c_j
         must sum to one where there is an intercept. Returns values (m,), slopes (m, k + 1) and
@@ -367,7 +357,7 @@ class Objective:
         # products of the points in the penalty; the last is the intercept's, which has no penalty
         inner = np.zeros((len(points) + 1, len(points) + 1))
         for i, p in enumerate(points):
-            pulled = self.penalty.hessian_vector(p.w)
+            pulled = self.penalty.quadratic.hessian_vector(p.w)
             for j, q in enumerate(points[: i + 1]):
                 inner[i, j] = inner[j, i] = float(pulled @ q.w)
         pc = coefficients @ inner
@@ -381,7 +371,10 @@ class Objective:
     def between(self, a: Point, b: Point, steps: np.ndarray) -> np.ndarray:
         """Evaluate a + t (b - a) for each t of `steps`. Cost: 0 passes, 1 round."""
         coefficients = np.stack([1 - steps, steps, np.zeros(len(steps))], axis=1)
-        return self.along((a, b), coefficients)[0]
+        smooth, kinks = self.along((a, b), coefficients)[0], self.penalty.kinks
+        if self.penalty.is_smooth:
+            return smooth
+        return smooth + np.array([kinks.value(a.w + t * (b.w - a.w)) for t in steps])
 
     def slopes_between(self, a: Point, b: Point, steps: Sequence[float]) -> np.ndarray:
         """Return slopes along b - a at a + t (b - a) for each t of `steps`.
@@ -398,42 +391,15 @@ class Objective:
         return np.abs(w[: self.n_features])
 
     # ---- how good a point is
-    def certificate(self, tol: float) -> Callable[[Point], tuple[Point, float]]:
-        """Return what the driver calls to bound the points of one solve; see `Certificate`."""
-        return Certificate(self, tol)
-
-    def bound(self, point: Point) -> float:
-        """Bound the distance of a point's value from the optimum; nan where nothing is proved.
-
-        That is so without a penalty, but for families and least squares at points with a Hessian,
-        and for losses of which too little is known (see `Loss.is_bounded`); those that have a
-        `Loss.local_rate` are bounded at points by `with_rates`. The least of three bounds, all of
-        which allow for rounding in the gradient and the Hessian (see `bounds`): by strong
-        convexity, by the Hessian where it is known, and the value itself, since losses are not
-        negative. Cost: nothing.
-        """
-        if not (self.proves or self.is_local):
-            return math.nan
-        if self.is_local or not self.is_penalised:
-            # without a Hessian there is no bound but the value, which says nothing
-            if self._is_exact_fit(point):
-                return math.nan
-            return min(point.value, point.excess) if math.isfinite(point.excess) else math.nan
-        convex = self.rounding.convex(
-            *point.vectors, point.value, point.error, self.span, point.near
-        )
-        return min(convex, point.value, point.excess)
-
-    def _is_exact_fit(self, point: Point) -> bool:
-        """Return whether rounding hides how well least squares without a penalty fit a point."""
-        if not self.loss.is_quadratic or self.is_penalised or point.gram is None:
-            return False
-        hidden = self._by_rounding(point)
-        return self.rounding.is_surveyed and not hidden <= MOST_HIDDEN * point.value
+    def certificate(self, tol: float) -> Certify:
+        """Return what the driver calls to bound the points of one solve."""
+        return self.bounds.certificate(tol)
 
     def residual(self, point: Point) -> Any:
-        """Return the gradient at a point. Cost: nothing."""
-        return point.gradient
+        """Return the shortest subgradient at a point. Cost: nothing."""
+        if self.penalty.is_smooth:
+            return point.gradient
+        return self.penalty.kinks.residual(point.w, point.gradient)
 
     def hessian_error(self, point: Point) -> float:
         """Bound the error of a point's Hessian, relative to its diagonal. Cost: nothing."""
@@ -448,68 +414,6 @@ class Objective:
         if not math.isfinite(self.loss.self_concordance):
             return math.inf
         return self.rounding.by_hessian(point.factor, residual, point.error)
-
-    def _by_rounding(self, point: Point) -> float:
-        """Return the bound by the Hessian if the computed gradient were zero."""
-        return self.rounding.by_hessian(point.factor, np.zeros(self.size), point.error)
-
-    def with_rates(self, point: Point) -> Point:
-        """Let the rows say at which rates their curvatures fall near a point with a Hessian.
-
-        Returns the point with what may bound it, or as it is where the Hessian is not known well
-        enough. Cost: 0 passes, 1 round.
-        """
-        known = point.gram is not None and math.isfinite(point.value) and point.factor.proves
-        if point.rates is not None or not known:
-            return point
-        totals = self.ask(
-            RateSums(
-                (point.token, point.w),
-                self.rounding.row * UNIT * self.rounding.size(point.vectors[0]),
-                self.rounding.reach(point.factor),
-                self.scale,
-            )
-        )
-        found = replace(point, rates=LocalRates.of(totals, self.scale))
-        vars(found)["factor"] = point.factor  # cached, as the point had it
-        return found
-
-    def nominal_bound(self, point: Point) -> float:
-        """Bound by strong convexity as if arithmetic were exact: it steers, and proves nothing.
-
-        Cost: nothing.
-        """
-        return self.rounding.convex(*point.vectors, point.value, EXACT, self.span, point.near)
-
-    def feature_bound(self, point: Point) -> float:
-        """Return the features' part of the bound by strong convexity: |g_w|^2 / (2 mu).
-
-        Of losses of which too little is known for a bound, it is an estimate.
-        """
-        if not self.is_penalised:
-            return math.nan
-        error = point.error if self.loss.is_bounded else EXACT
-        norm = self.rounding.features(point.vectors[1], error)
-        return norm * norm / (2.0 * self.penalty.strong_convexity)
-
-    def survey(self) -> None:
-        """Measure the columns, for better bounds on rounding errors; see `Rounding.survey`.
-
-        Cost: 1 or 2 passes.
-        """
-        self.rounding.survey(self.ask, self.engine.facts)
-
-    def is_hidden(self, point: Point, tol: float) -> bool:
-        """Return whether rounding hides a proof of `tol`, and a survey may lower its bounds."""
-        wanted = tol * point.value
-        if point.rates is not None and not self.rounding.is_surveyed:
-            left = point.rates.excess(self.rounding, point.factor, point.vectors[0], 0.0)
-            return left > HIDDEN * wanted
-        if self.loss.is_quadratic and not self.is_penalised and point.gram is not None:
-            return not self.rounding.is_surveyed and self._by_rounding(point) > HIDDEN * wanted
-        if not (self.is_penalised and self.loss.is_bounded):
-            return False
-        return self.rounding.hides(wanted, point.w, point.value, point.error, self.span, point.near)
 
     def with_near_intercept(self, point: Point) -> Point:
         """Bound how far a point's intercept is from the best one for its coefficients.
@@ -561,11 +465,45 @@ class Objective:
 
         Its passes count with those of the whole.
         """
+        # what is learnt there is not of all rows
+        rounding = copy.copy(self.rounding)
+        return self._with(rows=self.rows.on(part), scale=self.scale / part.share, rounding=rounding)
+
+    def held(self, features: np.ndarray) -> Self:
+        """Return the objective with some features at zero; see `Penalty.held`."""
+        return self._with(rows=self.rows.metered_apart(), penalty=self.penalty.held(features))
+
+    def on_columns(self, columns: np.ndarray, key: int) -> Self:
+        """Return the objective on some features; see `Restriction`."""
+        size = len(columns) + self.size - self.n_features
+        return self._with(
+            rows=self.rows.restricted(self.features_of(columns), key),
+            n_features=len(columns),
+            size=size,
+            penalty=self.penalty.restricted(columns, size),
+            rounding=self.rounding.restricted(columns),
+        )
+
+    def _with(self, **changed: Any) -> Self:
+        """Return the objective with other attributes."""
         found = copy.copy(self)
-        found.rows = self.rows.on(part)
-        found.scale = self.scale / part.share
-        found.rounding = copy.copy(self.rounding)  # what is learnt there is not of all rows
+        vars(found).update(changed)
         return found
+
+    def __copy__(self) -> Self:
+        """Return a copy without what is cached, which is of this one."""
+        found = object.__new__(type(self))
+        kept = {name: value for name, value in vars(self).items() if name not in CACHED}
+        vars(found).update(kept)
+        return found
+
+    def features_of(self, columns: np.ndarray) -> np.ndarray:
+        """Return the features that have these entries of vectors."""
+        return columns
+
+    def tied(self, values: np.ndarray) -> np.ndarray:
+        """Return the largest of the values of coefficients that are in working sets together."""
+        return values
 
     @property
     def is_sample(self) -> bool:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
 from daskglm.losses.base import Loss
-from daskglm.objectives.composite import Composite
 from daskglm.objectives.dual import Dual
 from daskglm.objectives.primal import Objective
 
@@ -27,14 +25,13 @@ def smoothed(dual: Dual, width: float) -> Objective:
     around = (dual.number, width)
     rows = objective.engine, replace(problem, loss=rounded.ref, centre=around)
     given: dict[str, Any] = {
-        "C": objective.scale if objective.is_penalised or objective.is_composite else math.inf,
+        "C": objective.scale,
         "fit_intercept": objective.fit_intercept,
         "span": 2.0 if loss.classifies else objective.span + width,
         "sides": objective.sides,
         "penalty": objective.penalty,
+        "bounded": objective.bounded,
     }
-    if isinstance(objective, Composite):
-        return Composite(*rows, rounded, terms=objective.terms, **given)
     return Objective(*rows, rounded, **given)
 
 

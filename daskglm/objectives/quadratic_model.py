@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from daskglm.objectives.bounds import FEW
-from daskglm.objectives.composite import Composite
-from daskglm.objectives.hessian_factor import UNIT, GradientError, HessianFactor
+from daskglm.certificates.hessian_factor import UNIT, GradientError, HessianFactor
+from daskglm.certificates.rounding import FEW
 from daskglm.objectives.point import Point
+from daskglm.objectives.primal import Objective
 
 # Share of a scaled Hessian's least eigenvalue that may be in doubt for it to serve beside larger
 # ones: its inverse is 1e5 at most then, in bounds of residuals that are 1e-9 squared. Chosen.
@@ -46,7 +46,7 @@ class LossSums:
         """Return the sum of the losses at w."""
         return self.value + float((self.gradient + 0.5 * (self.gram @ w)) @ w)
 
-    def point(self, objective: Composite) -> Point:
+    def point(self, objective: Objective) -> Point:
         """Return the point at zero of an objective with these losses, summed in float64.
 
         A penalty only adds to the Hessian, so that one factor, of the losses' alone, bounds all
@@ -54,7 +54,7 @@ class LossSums:
         """
         w = np.zeros(objective.size)
         hessian = objective.scale * self.gram
-        objective.penalty.add_to(hessian)
+        objective.penalty.quadratic.add_to(hessian)
         value, gradient = objective.scale * self.value, objective.scale * self.gradient
         token = objective.new_token()
         found = Point(objective, w, value, gradient, token, hessian, None, True)
@@ -94,7 +94,8 @@ def predicted(point: Point, w: np.ndarray) -> Point:
     step = w - point.w
     change = H @ step
     linear, square = float(point.gradient @ step), 0.5 * float(step @ change)
-    penalty = objective.kinks(w) - objective.kinks(point.w)
+    kinks = objective.penalty.kinks
+    penalty = kinks.value(w) - kinks.value(point.w)
 
     # entry (j, k) is off by a share of sqrt(H_jj H_kk), and the product by its own rounding
     roots = np.sqrt(H.diagonal())

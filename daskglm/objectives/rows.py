@@ -6,17 +6,23 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from daskglm.core.device import to_host
 from daskglm.core.engine import Engine
 from daskglm.core.requests import Problem, Request, Totals
 from daskglm.core.view import ALL, Columns, Part, View
+from daskglm.objectives.host_vectors import moved
 
 
 @dataclass
 class Meter:
-    """Passes over all rows, and seconds that were waited for data."""
+    """Passes over all rows, and seconds that were waited for data.
+
+    `stored` are the values of the columns that the last request about some of them was about.
+    """
 
     passes: float = 0.0
     waited: float = 0.0
+    stored: int | None = None
 
     def absorb(self, other: Meter) -> None:
         """Count what another one has counted, which begins anew."""
@@ -37,19 +43,26 @@ class Rows:
         Which part of them; default: all.
     meter : Meter
         Parts of rows share that of the whole.
+    moves : bool
+        Whether vectors of requests are in host memory, and the rows are on a device.
     """
 
     engine: Engine
     problem: Problem
     view: View = ALL
     meter: Meter = field(default_factory=Meter)
+    moves: bool = False
 
     def ask(self, request: Request) -> Totals:
         """Pass a request to the engine, counting passes."""
+        if self.moves:
+            request = moved(request, self.engine.capabilities.xp.asarray)
         totals = self.engine.total(self.problem, request, self.view)
         self.meter.passes += totals["rows"] / max(self.engine.facts.n_rows, 1)
         self.meter.waited += totals.get("waited", 0.0)
-        return totals
+        if "stored" in totals:
+            self.meter.stored = int(totals["stored"])
+        return {name: to_host(value) for name, value in totals.items()} if self.moves else totals
 
     def with_problem(self, problem: Problem) -> Rows:
         """Return the same rows as another problem sees them."""

@@ -15,12 +15,12 @@ import math
 
 import numpy as np
 
+from daskglm.certificates.hessian_factor import UNIT
 from daskglm.core.device import to_host
 from daskglm.core.requests import DualValue, SDCAConfig
 from daskglm.objectives.dual import Dual
 from daskglm.objectives.dual_correction import DualCorrection
 from daskglm.objectives.dual_penalty import DualPenalty
-from daskglm.objectives.hessian_factor import UNIT
 from daskglm.objectives.point import NO_GRADIENT, Point
 from daskglm.objectives.primal import Objective
 from daskglm.objectives.proximal_step import box_of
@@ -46,7 +46,7 @@ class UnpenalisedDual(Dual):
     @staticmethod
     def _penalty_of(objective: Objective) -> DualPenalty:
         """Return one of strength one, whose v is X'S a; ValueError for an objective with any."""
-        if objective.penalty.largest != 0.0 or objective.threshold != 0.0:
+        if objective.penalty.quadratic.largest != 0.0 or not objective.penalty.is_plain:
             raise ValueError("this dual wants no penalty")
         return DualPenalty(1.0, 0.0)
 
@@ -100,7 +100,7 @@ class UnpenalisedDual(Dual):
         rounded = 8.0 * math.sqrt(objective.rounding.in_turn) * UNIT * self._size()
         change = self.correction.change(left, rounded)[0]
         if change > TELLING and not objective.rounding.is_surveyed:
-            objective.survey()
+            objective.bounds.survey()
             change = self.correction.change(left, rounded)[0]
         if not math.isfinite(change):
             return -math.inf

@@ -11,9 +11,8 @@ import numpy as np
 
 from daskglm.penalties import bounds, groups, l1, ridge, tikhonov
 from daskglm.penalties.nonsmooth import NonSmooth
+from daskglm.penalties.penalty import Penalty
 from daskglm.penalties.resolved import ResolvedPenalty
-from daskglm.penalties.ridge import Ridge
-from daskglm.penalties.tikhonov import Tikhonov
 
 # Each takes what is asked for and the columns' scales; the first that has an answer is taken.
 QUADRATIC = (tikhonov.part, ridge.part)
@@ -23,8 +22,8 @@ NON_SMOOTH = (l1.part, bounds.part, groups.part)
 
 def penalty_of(
     given: ResolvedPenalty, scale: np.ndarray, size: int, *, strength: float = 1.0
-) -> tuple[Ridge | Tikhonov, NonSmooth]:
-    """Return both parts of a penalty.
+) -> Penalty:
+    """Return the penalty that is asked for.
 
     Parameters
     ----------
@@ -43,4 +42,4 @@ def penalty_of(
         if (found := part(given, scale, strength * (1.0 - given.l1_ratio))) is not None
     )
     parts = [part(given, scale, strength, size) for part in NON_SMOOTH]
-    return quadratic, reduce(NonSmooth.plus, parts)
+    return Penalty(quadratic, reduce(NonSmooth.plus, parts))

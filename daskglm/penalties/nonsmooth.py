@@ -107,6 +107,8 @@ class NonSmooth:
 
     def value(self, w: np.ndarray) -> float:
         """Return the penalty at w, which is within the bounds."""
+        if self.is_empty:
+            return 0.0
         return float(self.strengths @ np.abs(w)) + float(self.group_strengths @ self.group_norms(w))
 
     def residual(self, w: np.ndarray, gradient: np.ndarray) -> np.ndarray:

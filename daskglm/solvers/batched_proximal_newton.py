@@ -13,9 +13,9 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from daskglm.objectives.batched_composite import BatchComposite, Place, Trial
-from daskglm.objectives.composite import Composite
+from daskglm.objectives.many import Many, Place, Trial
 from daskglm.objectives.point import Point
+from daskglm.objectives.primal import Objective
 from daskglm.solvers.batched_start import SHORTEN, hessians_at_once
 from daskglm.solvers.line_search import ARMIJO, ROUNDING
 from daskglm.solvers.newton import is_inexact
@@ -39,7 +39,7 @@ class Found(NamedTuple):
 
 
 def shared_newton(
-    objective: Composite,
+    objective: Objective,
     place: Place,
     w: np.ndarray,
     *,
@@ -54,8 +54,8 @@ def shared_newton(
 
     Parameters
     ----------
-    objective : Composite
-        Made by `BatchComposite.adapted`.
+    objective : Objective
+        Made by `Many.adapted`.
     place : Place
     w : (size,) array
     tol : float
@@ -107,7 +107,7 @@ def _search(trial: Trial, point: Point, fall: float) -> Trials[Point | None]:
 
 
 def solve_together(
-    shared: BatchComposite,
+    shared: Many,
     solves: Sequence[Trials[T]],
     watch: Callable[[Sequence[Point]], None] = lambda points: None,
 ) -> list[T]:
@@ -115,7 +115,7 @@ def solve_together(
 
     Parameters
     ----------
-    shared : BatchComposite
+    shared : Many
     solves : sequence of generators
     watch : callable, optional
         Gets the points of each pass.

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from daskglm.certificates.hessian_factor import HessianFactor
 from daskglm.objectives.batched import BatchObjective, ProblemBatch
-from daskglm.objectives.hessian_factor import HessianFactor
 from daskglm.solvers.line_search import ROUNDING
 
 # A sample of m rows is solved when the squared Newton decrement is at most this over m, relatively.

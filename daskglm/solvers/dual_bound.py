@@ -28,7 +28,7 @@ def with_dual_bound(objective: Objective, iterates: Iterates) -> Iterates:
     losses without a dual, rows with offsets, objectives without a penalty of strength one and those
     with an L1 penalty there is none. Cost: 3 passes for each.
     """
-    penalty = objective.penalty
+    penalty = objective.penalty.quadratic
     simple = penalty.is_uniform and penalty.largest == 1.0 and objective.threshold == 0.0
     if not (objective.has_dual and simple):
         return (yield from iterates)

@@ -34,5 +34,5 @@ def relative_error(objective: Objective, point: Point, first: float) -> float:
     """
     tiny = float(np.finfo(float).tiny)
     if objective.is_penalised:
-        return objective.feature_bound(point) / max(abs(point.value), tiny)
+        return objective.bounds.of_features(point) / max(abs(point.value), tiny)
     return point.gradient_norm / max(first, tiny)

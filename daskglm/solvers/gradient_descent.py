@@ -99,7 +99,7 @@ def _barzilai_borwein(
     row_curvature = radius * radius + objective.fit_intercept
     weight = objective.scale * objective.typical_curvature * objective.total_weight
     # the largest, or what is to be expected of losses that have none
-    curvature = objective.penalty.largest + weight * row_curvature
+    curvature = objective.penalty.quadratic.largest + weight * row_curvature
     t = t or 1.0 / max(curvature, np.finfo(float).tiny)
 
     # a step may raise the objective up to the largest of the last ten values (Grippo, Lampariello

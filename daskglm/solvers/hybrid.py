@@ -60,7 +60,7 @@ def sdca_then_newton(
     # targets of proximal steps differ by less than float32, the dtype on devices, tells apart
     narrow = not smooth and objective.engine.capabilities.device != "cpu"
     # of an L1 part the second stage takes losses with corners alone
-    with_kinks = objective.is_composite and not smooth
+    with_kinks = objective.bounds.any_penalty and not smooth
     allowed = bool(allowed) and not narrow and (objective.threshold == 0.0 or with_kinks)
     patience = costs.LOOSE_TOL_FACTOR
     if tol < costs.TIGHT_TOL or not smooth or polish:

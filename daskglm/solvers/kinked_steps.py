@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from daskglm.core.outcome import Reason
-from daskglm.objectives.composite import Composite
 from daskglm.objectives.point import Point
+from daskglm.objectives.primal import Objective
 from daskglm.penalties.descent import Minimum, minimise
 from daskglm.penalties.product_descent import minimise_by_products
 from daskglm.solvers.iterate import Iterate, Iterates
@@ -33,16 +34,16 @@ SET_SHARE = 0.1
 SET_ITERATIONS = 15
 
 
-def step_solver(objective: Composite) -> Callable[[Composite, np.ndarray], Iterates]:
+def step_solver(objective: Objective) -> Callable[[Objective, np.ndarray], Iterates]:
     """Return the solver of proximal steps of an objective. Cost: that of a survey, if none was."""
-    if objective.squares is None:
-        objective.survey()
-    squares = objective.squares
+    if objective.rounding.squares is None:
+        objective.bounds.survey()
+    squares = objective.rounding.squares
     assert squares is not None
-    few = objective.n_features <= FIRST_SET or not objective.is_held
+    few = objective.n_features <= FIRST_SET or not objective.penalty.is_held
     kept = KeptSet()
 
-    def solve(primal: Composite, w: np.ndarray) -> Iterates:
+    def solve(primal: Objective, w: np.ndarray) -> Iterates:
         # columns of a sample are not worth a copy
         if few or primal.is_sample:
             return newton_with_kinks(squares, primal, w)
@@ -51,7 +52,7 @@ def step_solver(objective: Composite) -> Callable[[Composite, np.ndarray], Itera
     return solve
 
 
-def newton_with_kinks(squares: np.ndarray, primal: Composite, w: np.ndarray) -> Iterates:
+def newton_with_kinks(squares: np.ndarray, primal: Objective, w: np.ndarray) -> Iterates:
     """Proximal Newton for a step whose penalty has kinks, where few rows may be within corners.
 
     `squares` (d,) are the weighted sums of squares of the columns. Cost: 1 pass for an accepted
@@ -59,7 +60,7 @@ def newton_with_kinks(squares: np.ndarray, primal: Composite, w: np.ndarray) -> 
     vectors instead.
     """
     formed = primal.size <= MOST_FORMED
-    how: dict[str, bool] = {"gram": True, "exact": True} if formed else FOR_PRODUCTS
+    how: dict[str, Any] = {"gram": True, "exact": True} if formed else FOR_PRODUCTS
     point = primal.at(w, **how)
     most = np.full(primal.size, primal.total_weight)
     most[: primal.n_features] = np.maximum(squares, TINY)
@@ -79,7 +80,7 @@ def newton_with_kinks(squares: np.ndarray, primal: Composite, w: np.ndarray) -> 
 
 def _minimum(point: Point, least: np.ndarray) -> Minimum:
     """Minimise the model around a point, with `least` (size,) added to the Hessian's diagonal."""
-    terms = point.objective.terms
+    terms = point.objective.penalty.kinks
     if point.gram is not None:
         hessian = point.gram + np.diag(least)
         return minimise(hessian, point.gradient, point.w, terms, MODEL_SHARE)
@@ -93,7 +94,7 @@ def _minimum(point: Point, least: np.ndarray) -> Minimum:
 
 
 def newton_on_sets(
-    squares: np.ndarray, kept: KeptSet, primal: Composite, w: np.ndarray
+    squares: np.ndarray, kept: KeptSet, primal: Objective, w: np.ndarray
 ) -> Iterates:
     """Solve a proximal step for working sets of features.
 
@@ -108,7 +109,7 @@ def newton_on_sets(
             return (yield from newton_with_kinks(squares, primal, point.w))
         yield Iterate(point)
         part = kept.restriction(primal, columns)
-        steps = newton_with_kinks(squares[part.columns], part, part.take(point.w))
+        steps = newton_with_kinks(squares[part.columns], part.objective, part.take(point.w))
         small = next(steps).point
         wanted = SET_SHARE * _open(small)
         for _, iterate in zip(range(SET_ITERATIONS), steps, strict=False):
@@ -123,5 +124,5 @@ def newton_on_sets(
 
 def _open(point: Point) -> float:
     """Return what the gradient by features leaves open, as if the intercept was the best one."""
-    found: float = point.objective.nominal_bound(replace(point, near=0.0))
+    found: float = point.objective.bounds.nominal(replace(point, near=0.0))
     return found

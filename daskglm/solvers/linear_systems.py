@@ -92,8 +92,7 @@ def step_by_products(
     enough : float
         Residual that is small enough, as a share of the gradient's norm.
     """
-    objective, n = point.objective, len(gradient)
-    xp = np if objective.is_composite else objective.xp
+    xp, n = point.objective.xp, len(gradient)
 
     def product(v: np.ndarray) -> np.ndarray:
         return scale * to_host(point.hessian_vector(xp.asarray(scale * v.ravel())))

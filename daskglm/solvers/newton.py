@@ -135,7 +135,7 @@ def _has_expected(objective: Objective) -> bool:
 
 def _can_predict(objective: Objective, point: Point) -> bool:
     """Return whether the Hessian tells value and gradient elsewhere well enough for a bound."""
-    here = objective.xp is np and objective.proves
+    here = objective.xp is np and objective.bounds.proves
     return here and objective.loss.is_quadratic and point.factor.proves
 
 
@@ -167,7 +167,7 @@ def is_inexact(point: Point, square: float, tol: float) -> bool:
     """
     objective = point.objective
     by_hessian = math.isfinite(objective.loss.self_concordance)
-    proves = (by_hessian and objective.proves) or objective.is_local
+    proves = (by_hessian and objective.bounds.proves) or objective.bounds.is_local
     # a decrement this small would have ended the solve, had rounding not widened the bound
     return point.is_doubtful or (proves and 0.5 * square <= tol * point.value)
 
@@ -215,7 +215,7 @@ def _by_model(objective: Objective, model: Model, tol: float) -> Generator[Itera
 def _suffices(objective: Objective, point: Point, rate: float, tol: float) -> bool:
     """Return whether steps that leave `rate` of the bound reach tol before a Hessian would."""
     wanted = tol * point.value
-    bound = objective.feature_bound(point)
+    bound = objective.bounds.of_features(point)
     if not (wanted > 0.0 and bound > wanted and rate < 1.0):
         return False
     steps = math.ceil(math.log(bound / wanted) / -math.log(max(rate, 1e-6)))

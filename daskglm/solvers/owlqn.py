@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from daskglm.core.outcome import Reason
-from daskglm.objectives.composite import Composite
 from daskglm.objectives.point import Point
+from daskglm.objectives.primal import Objective
 from daskglm.solvers import costs
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.limited_memory import LimitedMemory
@@ -23,7 +23,7 @@ from daskglm.solvers.spec import SolverSpec
 NEXT_PROOF = 0.1
 
 
-def owlqn(objective: Composite, w: np.ndarray, *, tol: float = 1e-6, **state: Any) -> Iterates:
+def owlqn(objective: Objective, w: np.ndarray, *, tol: float = 1e-6, **state: Any) -> Iterates:
     """Steps of L-BFGS that end in the orthant in which they begin, and within the bounds.
 
     In one orthant the penalty is linear. So the search goes back along the segment from a point to
@@ -33,7 +33,7 @@ def owlqn(objective: Composite, w: np.ndarray, *, tol: float = 1e-6, **state: An
 
     Parameters
     ----------
-    objective : Composite
+    objective : Objective
         Without groups.
     w : (size,) array
         Where to start.
@@ -49,7 +49,7 @@ def owlqn(objective: Composite, w: np.ndarray, *, tol: float = 1e-6, **state: An
         yield Iterate(point, resume=model.state, by="owlqn")
         end = _end_of_step(objective, point, model)
         slope = float(point.residual @ (end - point.w))
-        if -slope <= proof * point.value and not objective.bound(point) < point.value:
+        if -slope <= proof * point.value and not objective.bounds.of(point) < point.value:
             proof = -NEXT_PROOF * slope / point.value
             point = objective.at(point.w, gram=True)
             continue
@@ -67,7 +67,7 @@ def owlqn(objective: Composite, w: np.ndarray, *, tol: float = 1e-6, **state: An
         point = accepted
 
 
-def _end_of_step(objective: Composite, point: Point, model: LimitedMemory) -> np.ndarray:
+def _end_of_step(objective: Objective, point: Point, model: LimitedMemory) -> np.ndarray:
     """Return where a step from a point ends: in the orthant in which it begins, within the bounds.
 
     Andrew & Gao set all entries of a step to zero that do not lower the objective by themselves,
@@ -77,7 +77,7 @@ def _end_of_step(objective: Composite, point: Point, model: LimitedMemory) -> np
     100, and failed to solve 4 (2026-11-25). Their rule is left for steps that do not lower the
     objective as a whole.
     """
-    terms, w, pull = objective.terms, point.w, point.residual
+    terms, w, pull = objective.penalty.kinks, point.w, point.residual
     kinked = terms.strengths > 0.0
     fixed = (kinked & (w == 0.0)) | (w <= terms.lower) | (w >= terms.upper)
     # those of zero move to the side to which the objective falls

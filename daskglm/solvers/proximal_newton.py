@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
-from daskglm.objectives.composite import Composite
 from daskglm.objectives.point import Point
+from daskglm.objectives.primal import Objective
 from daskglm.solvers import costs
 from daskglm.solvers.iterate import Iterates
 from daskglm.solvers.line_search import backtrack
@@ -23,7 +23,7 @@ from daskglm.solvers.workload import Workload
 
 
 def proximal_newton(
-    objective: Composite,
+    objective: Objective,
     w: np.ndarray,
     *,
     tol: float = 1e-6,
@@ -54,7 +54,7 @@ def proximal_newton(
     return (yield from with_hessians(objective, w, tol, begin))
 
 
-def _takes_sets(objective: Composite) -> bool:
+def _takes_sets(objective: Objective) -> bool:
     """Return whether to solve for working sets.
 
     Up to `costs.LARGEST_HESSIAN` features only if the Hessian of all costs more than products with
@@ -62,11 +62,13 @@ def _takes_sets(objective: Composite) -> bool:
     """
     if objective.n_features > costs.LARGEST_HESSIAN:
         return True
-    needed = objective.loss.is_quadratic or objective.is_local or not objective.is_held
+    needed = (
+        objective.loss.is_quadratic or objective.bounds.is_local or not objective.penalty.is_held
+    )
     return not (needed or Workload.of(objective).forms_hessian)
 
 
-def _from_samples(objective: Composite, w: np.ndarray, tol: float) -> np.ndarray:
+def _from_samples(objective: Objective, w: np.ndarray, tol: float) -> np.ndarray:
     """Return the minimum of random samples of the rows, each larger than the last.
 
     As `newton.from_samples`, each is solved to its statistical accuracy; or w, where samples would

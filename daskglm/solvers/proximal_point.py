@@ -16,7 +16,6 @@ import numpy as np
 from daskglm.core.device import to_host
 from daskglm.core.outcome import Reason
 from daskglm.core.requests import SDCAConfig
-from daskglm.objectives.composite import Composite
 from daskglm.objectives.corner_dual import CornerDual
 from daskglm.objectives.dual import Dual
 from daskglm.objectives.point import Point
@@ -86,7 +85,8 @@ def proximal(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Itera
 
 def _dual_of(objective: Objective) -> type[Dual]:
     """Return the kind of dual variables: those of dual ascent, where that knows the penalty."""
-    if isinstance(objective, Composite) and not objective.threshold >= 0.0:
+    penalised = objective.is_penalised and objective.threshold >= 0.0
+    if objective.bounds.any_penalty and not penalised:
         return CornerDual
     return Dual if objective.is_penalised else UnpenalisedDual
 
@@ -94,7 +94,7 @@ def _dual_of(objective: Objective) -> type[Dual]:
 def step_solver(dual: Dual) -> Callable[..., Any]:
     """Return the solver of proximal steps around these dual variables."""
     objective = dual.objective
-    if isinstance(objective, Composite):
+    if objective.bounds.any_penalty:
         return kinked_steps.step_solver(objective)
     if isinstance(dual, UnpenalisedDual):
         return functools.partial(newton_within_corners, dual.correction.gram)

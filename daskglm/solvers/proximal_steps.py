@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from daskglm.core.outcome import Reason
-from daskglm.objectives.composite import Composite
 from daskglm.objectives.point import Point
+from daskglm.objectives.primal import Objective
 from daskglm.objectives.quadratic_model import predicted, with_same_hessian
 from daskglm.penalties.descent import Minimum, minimise
 from daskglm.penalties.product_descent import minimise_by_products
@@ -35,11 +35,11 @@ MOST_FORMED = 5000
 # dependent columns take thousands of products, and models that are not solved many steps. Chosen.
 DEAR, MODELS = 2.0, 8
 # How points are evaluated of which products with the Hessian are wanted.
-FOR_PRODUCTS = {"diagonal": True, "curved": True}
+FOR_PRODUCTS: dict[str, Any] = {"diagonal": True, "curved": True}
 
 
 def with_hessians(
-    objective: Composite, w: np.ndarray, tol: float, begin: Point | None = None
+    objective: Objective, w: np.ndarray, tol: float, begin: Point | None = None
 ) -> Iterates:
     """Iterate with the Hessian of all features."""
     keep = keeps_margins(objective)
@@ -90,7 +90,7 @@ def with_hessians(
 
 
 def _falling(
-    objective: Composite, point: Point, found: Minimum, hessian: Any, tol: float
+    objective: Objective, point: Point, found: Minimum, hessian: Any, tol: float
 ) -> tuple[Minimum, float]:
     """Return a model's minimum with its `change_of_model`; where that rises, of a damped model.
 
@@ -131,7 +131,7 @@ class Products:
 
 
 def with_products(
-    objective: Composite, point: Point, tol: float, workload: Workload, products: Products
+    objective: Objective, point: Point, tol: float, workload: Workload, products: Products
 ) -> Iterates:
     """Iterate with products of Hessians, which are not formed. Cost: 1 pass per product.
 
@@ -157,7 +157,7 @@ def with_products(
             point.diagonal,
             point.gradient,
             point.w,
-            objective.terms,
+            objective.penalty.kinks,
             _share_left(point, tol, before),
         )
         fall = change_of_model(objective, point, found)
@@ -182,7 +182,7 @@ def _is_better(point: Point, before: Point) -> bool:
 
 
 def model_minimum(
-    objective: Composite, point: Point, hessian: Any, tol: float, before: Point | None = None
+    objective: Objective, point: Point, hessian: Any, tol: float, before: Point | None = None
 ) -> Minimum:
     """Minimise the model around a point with a Hessian of it or of a point nearby.
 
@@ -191,7 +191,7 @@ def model_minimum(
     share = FINEST * math.sqrt(min(tol, 1.0))
     if objective.size > SMALL_MODEL:
         share = _share_left(point, tol, before)
-    return minimise(hessian, point.gradient, point.w, objective.terms, share)
+    return minimise(hessian, point.gradient, point.w, objective.penalty.kinks, share)
 
 
 def _share_left(point: Point, tol: float, before: Point | None) -> float:
@@ -204,7 +204,7 @@ def _share_left(point: Point, tol: float, before: Point | None) -> float:
     return max(FINEST * math.sqrt(min(tol, 1.0)), min(COARSEST, 0.9 * rate * rate))
 
 
-def change_of_model(objective: Composite, point: Point, found: Minimum) -> float:
+def change_of_model(objective: Objective, point: Point, found: Minimum) -> float:
     """Return the change of the smooth part's tangent and of the penalty from the point.
 
     Armijo's rule for objectives with kinks compares with it (Tseng & Yun 2009, equation 9). Where
@@ -212,8 +212,8 @@ def change_of_model(objective: Composite, point: Point, found: Minimum) -> float
     Saunders 2014, proposition 2.4): gradients can still shrink there.
     """
     step = found.w - point.w
-    before = objective.terms.value(point.w)
-    fall = float(point.gradient @ step) + (objective.terms.value(found.w) - before)
+    before = objective.penalty.kinks.value(point.w)
+    fall = float(point.gradient @ step) + (objective.penalty.kinks.value(found.w) - before)
     if abs(fall) <= ROUNDING * (float(np.abs(point.gradient) @ np.abs(step)) + before):
         return min(fall, -float(step @ (found.slope - point.gradient)))
     return fall

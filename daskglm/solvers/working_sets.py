@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from daskglm.core.outcome import Reason
-from daskglm.objectives.composite import Composite
 from daskglm.objectives.point import Point
-from daskglm.objectives.primal import SAME_VALUE
+from daskglm.objectives.primal import SAME_VALUE, Objective
+from daskglm.objectives.restriction import Restriction
 from daskglm.solvers import costs
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.proximal_steps import (
@@ -44,18 +44,18 @@ class KeptSet:
         self.columns = np.empty(0, np.int64)
         self.key: int | None = None
 
-    def restriction(self, objective: Composite, columns: np.ndarray) -> Composite:
+    def restriction(self, objective: Objective, columns: np.ndarray) -> Restriction[Objective]:
         """Return the objective on these features, or on those of the copy if it has them all."""
         much = len(self.columns) <= max(SMALL_COPY, len(columns) / LEAST_SHARE)
         if self.key is not None and much and np.isin(columns, self.columns).all():
-            return objective.restricted(self.columns, self.key)
-        found = objective.restricted(columns)
+            return Restriction.of(objective, self.columns, self.key)
+        found = Restriction.of(objective, columns)
         self.columns, self.key = columns, found.key
         return found
 
 
 def with_working_sets(
-    objective: Composite, w: np.ndarray, tol: float, begin: Point | None, kept: KeptSet
+    objective: Objective, w: np.ndarray, tol: float, begin: Point | None, kept: KeptSet
 ) -> Iterates:
     """Iterate over working sets, each with the columns of the one before that are not zero.
 
@@ -68,10 +68,10 @@ def with_working_sets(
         yield Iterate(point)
         columns = working_set(objective, point, room)
         # features that nothing holds are proved at points of sets
-        if len(columns) > WHOLE * objective.n_features and objective.is_held:
+        if len(columns) > WHOLE * objective.n_features and objective.penalty.is_held:
             return (yield from _with_all(objective, point, tol, products))
         part = kept.restriction(objective, columns)
-        bound = min(objective.nominal_bound(point), point.value)
+        bound = min(objective.bounds.nominal(point), point.value)
         wanted = max(SET_SHARE * bound, 0.3 * tol * point.value)
         small = _solved(part, part.take(point.w), wanted, tol, products)
         trial = part.at_whole(small, point)
@@ -84,7 +84,7 @@ def with_working_sets(
     return (yield from _last_digits(objective, point, tol))
 
 
-def _with_all(objective: Composite, point: Point, tol: float, products: Products) -> Iterates:
+def _with_all(objective: Objective, point: Point, tol: float, products: Products) -> Iterates:
     """Go on with all features."""
     workload = Workload.of(objective)
     if _by_hessians(workload, products):
@@ -96,7 +96,7 @@ def _with_all(objective: Composite, point: Point, tol: float, products: Products
     return (yield from _last_digits(objective, point, tol))
 
 
-def _last_digits(objective: Composite, point: Point, tol: float) -> Iterates:
+def _last_digits(objective: Objective, point: Point, tol: float) -> Iterates:
     """Go on with the Hessian of all, if features are few: it proves more than gradients do."""
     if objective.n_features > costs.LARGEST_HESSIAN:
         return Reason.NO_PROGRESS
@@ -114,32 +114,35 @@ def _by_hessians(workload: Workload, products: Products) -> bool:
     return formed or products.are_dear(workload)
 
 
-def _solved(part: Composite, w: np.ndarray, wanted: float, tol: float, products: Products) -> Point:
+def _solved(
+    part: Restriction[Objective], w: np.ndarray, wanted: float, tol: float, products: Products
+) -> Point:
     """Solve for a working set until the bound on its own suboptimality is `wanted`.
 
     Or until an iteration gains less than `SET_SHARE` of what was gained: early sets are not worth
     more.
     """
-    point = part.at(w, **FOR_PRODUCTS)
+    objective = part.objective
+    point = objective.at(w, **FOR_PRODUCTS)
     workload = Workload.of_columns(part)
-    needed = part.wants_hessian and part.size <= MOST_FORMED
+    needed = objective.bounds.wants_hessian and objective.size <= MOST_FORMED
     if needed or _by_hessians(workload, products):
-        points: Iterator[Iterate] = with_hessians(part, w, tol)
+        points: Iterator[Iterate] = with_hessians(objective, w, tol)
     else:
-        points = with_products(part, point, tol, workload, products)
+        points = with_products(objective, point, tol, workload, products)
     values: list[float] = []
     for _, iterate in zip(range(SET_ITERATIONS), points, strict=False):
         point = iterate.point
         values.append(point.value)
         gained = values[0] - values[-1]
-        if len(values) > 1 and part.nominal_bound(point) <= wanted:
+        if len(values) > 1 and objective.bounds.nominal(point) <= wanted:
             break
         if len(values) > 2 and values[-2] - values[-1] <= SET_SHARE * gained:
             break
     return point
 
 
-def working_set(objective: Composite, point: Point, room: int) -> np.ndarray:
+def working_set(objective: Objective, point: Point, room: int) -> np.ndarray:
     """Return the features that are not zero or not penalised, and those farthest from optimal.
 
     Those that bounds fix at zero are left out.
@@ -153,7 +156,7 @@ def working_set(objective: Composite, point: Point, room: int) -> np.ndarray:
     -------
     (k,) int array, in increasing order, with whole groups.
     """
-    terms, d = objective.feature_terms, objective.n_features
+    terms, d = objective.penalty.feature_kinks, objective.n_features
     residual = np.abs(point.residual[:d])
     if terms.groups:
         norms = terms.group_norms(point.residual[:d]) / np.sqrt(np.diff(terms.pointers))

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import DualShape, SDCAConfig
-from daskglm.objectives.composite import Composite
 from daskglm.objectives.primal import Objective
+from daskglm.objectives.restriction import Restriction
 from daskglm.solvers import costs
 
 
@@ -93,20 +93,20 @@ class Workload:
             workers=can.workers,
             tol=max(tol, costs.LEAST_TOL),
             outputs=objective.outputs,
-            kinked=not objective.is_smooth,
-            grouped=objective.is_grouped,
+            kinked=not objective.penalty.is_smooth,
+            grouped=objective.penalty.is_grouped,
         )
 
     @classmethod
-    def of_columns(cls, part: Composite) -> Workload:
+    def of_columns(cls, part: Restriction[Objective]) -> Workload:
         """Return that of some columns, of which something has been asked. Cost: nothing.
 
         Its passes are those over the copy of the columns.
         """
-        whole = cls.of(part)
-        assert part.stored is not None
+        whole, stored = cls.of(part.objective), part.objective.rows.meter.stored
+        assert stored is not None
         width = len(part.columns) // max(whole.outputs - 1, 1)
-        summary = replace(whole.summary, n_features=width, nonzeros=part.stored)
+        summary = replace(whole.summary, n_features=width, nonzeros=stored)
         return replace(whole, summary=summary)
 
     def with_threads(self, objective: Objective) -> Workload:
@@ -283,5 +283,5 @@ def curvature_ratio(objective: Objective) -> float:
     summary = objective.engine.facts
     mean = summary.squared_norms / max(summary.n_rows, 1)
     curvature = objective.typical_curvature * objective.scale
-    curvature /= objective.penalty.strong_convexity
+    curvature /= objective.penalty.quadratic.strong_convexity
     return curvature * mean * objective.engine.capabilities.workers

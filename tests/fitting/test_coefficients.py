@@ -9,6 +9,7 @@ import pytest
 
 import daskglm
 from daskglm.fitting.coefficients import coefficient_error
+from daskglm.penalties.penalty import Penalty
 from tests.conftest import make_problem
 from tests.covering import covering
 
@@ -153,10 +154,9 @@ def test_a_cluster_proves_the_same(client):
 def test_the_bound_by_a_duality_gap_is_by_strong_convexity():
     objective = SimpleNamespace(
         is_penalised=True,
-        is_smooth=True,
         n_features=2,
         loss=SimpleNamespace(is_bounded=True),
-        penalty=SimpleNamespace(strong_convexity=0.5),
+        penalty=Penalty.ridge(2, 2, 0.5),
         rounding=SimpleNamespace(norm=np.linalg.norm),
     )
     point = SimpleNamespace(gap=0.16, vectors=(np.array([3.0, 4.0]), None))

@@ -37,7 +37,7 @@ def made(weights, settings=SETTINGS):
 @pytest.mark.parametrize("solver", ["auto", "newton", "lbfgs", "proximal_newton", "owlqn"])
 def test_solvers_of_kinks_get_the_terms_of_a_plain_penalty(solver):
     objective, _ = made([10.0, 5.0, 20.0, 30.0], FitConfig("multinomial", solver=solver))
-    assert objective.is_composite == (solver in ("proximal_newton", "owlqn"))
+    assert objective.bounds.any_penalty == (solver in ("proximal_newton", "owlqn"))
     one = train(*SMALL, FitConfig("multinomial", tol=1e-10))
     other = train(*SMALL, FitConfig("multinomial", solver=solver, tol=1e-10))
     np.testing.assert_allclose(other.coef, one.coef, atol=1e-4)

@@ -177,7 +177,9 @@ def test_one_look_among_short_steps_at_a_corner_ends_no_fit():
         is_quadratic=False, family=None, continuous_curvature=False, self_concordance=np.inf
     )
     loss.convex = loss.bends = True
-    judge = Unproved(SimpleNamespace(loss=loss, is_smooth=False, size=1), 1e-4)
+    judge = Unproved(
+        SimpleNamespace(loss=loss, penalty=SimpleNamespace(is_smooth=False), size=1), 1e-4
+    )
     point = SimpleNamespace(value=1.0, gradient_norm=1.0, gram=np.eye(1))
     ends = []
     for fall in (0.5, 0.5, 0.5, 0.5, 1e-9, 0.5, 1e-9, 1e-9):
@@ -193,7 +195,7 @@ def test_a_gap_that_is_known_ends_a_fit_and_not_the_expected_fall(monkeypatch, g
     loss = SimpleNamespace(
         is_quadratic=True, family=None, continuous_curvature=True, self_concordance=0.0, convex=True
     )
-    judge = Unproved(SimpleNamespace(loss=loss, is_smooth=True), 1e-6)
+    judge = Unproved(SimpleNamespace(loss=loss, penalty=SimpleNamespace(is_smooth=True)), 1e-6)
     point = SimpleNamespace(value=1.0, gradient_norm=1e-9)
     seen = SimpleNamespace(value=1.0, gradient_norm=1e-9)
     monkeypatch.setattr(judge, "may_be_enough", lambda point: True)

@@ -7,14 +7,16 @@ import numpy as np
 import pytest
 
 import daskglm
+from daskglm.certificates.tangent import ByTangent
 from daskglm.core.requests import Problem
 from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
 from daskglm.fitting.warm_path import WHY, WarmPath
 from daskglm.losses.table import find
 from daskglm.objectives.carried_point import carried
-from daskglm.objectives.composite import Composite
+from daskglm.objectives.primal import Objective
 from daskglm.penalties.nonsmooth import NonSmooth
+from daskglm.penalties.penalty import Penalty
 from daskglm.penalties.ridge import Ridge
 from tests.conftest import make_problem
 from tests.covering import each_choice
@@ -142,14 +144,14 @@ def test_points_are_carried_from_one_C_to_another(Cs):
     terms = NonSmooth(np.r_[np.full(7, 0.3), 0.0], np.full(8, -np.inf), np.full(8, np.inf))
     loss = find("logistic")
     objectives = [
-        Composite(
+        Objective(
             engine,
             Problem(loss.ref, 1.0),
             loss,
             C=C,
             fit_intercept=True,
-            terms=terms,
-            penalty=Ridge(7, 0.7),
+            penalty=Penalty(Ridge(7, 0.7), terms),
+            bounded=ByTangent,
         )
         for C in Cs
     ]

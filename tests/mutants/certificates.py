@@ -6,82 +6,82 @@ FAULTS = [
     # ---- bounds by a gradient or a Hessian
     Fault(
         "slopes of losses without smoothness: the root, which counts near the least loss, is lost",
-        "objectives/bounds.py",
+        "certificates/rounding.py",
         "slopes = 2.0 * M * value + math.sqrt(2.0 * rest * value)",
         "slopes = 2.0 * M * value",
-        "objectives/test_family_bounds.py",
+        "certificates/test_family_bounds.py",
     ),
     Fault(
         "bound by the decrement: 1/2 -> 1/4 for small ones",
-        "objectives/bounds.py",
+        "certificates/rounding.py",
         "share = 0.5 + s / 6.0",
         "share = 0.25 + s / 6.0",
-        "objectives/test_bounds.py",
+        "certificates/test_rounding.py",
     ),
     Fault(
         "Grams that a CPU sums in float32 count as exact",
-        "objectives/bounds.py",
+        "certificates/rounding.py",
         "roundoff = UNIT if exact else self.roundoff",
         "roundoff = UNIT if exact or not self.on_device else self.roundoff",
-        "objectives/test_bounds.py objectives/test_quadratic_model.py",
+        "certificates/test_rounding.py objectives/test_quadratic_model.py",
     ),
     Fault(
         "strong convexity: the features' slopes do not change up to the best intercept",
-        "objectives/bounds.py",
+        "certificates/rounding.py",
         "bound = self._fall(steepest) + g * min(here, near)",
         "bound = self._fall(features) + g * min(here, near)",
-        "objectives/test_bounds.py objectives/test_family_bounds.py",
+        "certificates/test_rounding.py certificates/test_family_bounds.py",
     ),
     Fault(
         "decrement: the doubt about the Hessian makes it smaller",
-        "objectives/hessian_factor.py",
+        "certificates/hessian_factor.py",
         "float(half @ half) / (1.0 - self.doubt)",
         "float(half @ half) * (1.0 - self.doubt)",
-        "objectives/test_hessian_factor.py objectives/test_bounds.py",
+        "certificates/test_hessian_factor.py certificates/test_rounding.py",
     ),
     Fault(
         "the power of the moments that bound the largest size is not that of the kernels",
         "core/summation.py",
         "MOMENT = 32",
         "MOMENT = 16",
-        "objectives/test_bounds.py objectives/test_batched.py",
+        "certificates/test_rounding.py objectives/test_batched.py",
     ),
     # ---- bounds by a tangent
     Fault(
         "tangent: errors of the gradient raise the bound",
-        "objectives/free_bound.py",
+        "certificates/free_bound.py",
         "constant -= float(error[live] @ np.abs(at))",
         "constant += float(error[live] @ np.abs(at))",
-        "objectives/test_free_bound.py",
+        "certificates/test_free_bound.py",
     ),
     Fault(
         "tangent: what only least squares lie above theirs counts for all losses",
-        "objectives/free_bound.py",
+        "certificates/free_bound.py",
         "square = max(tangent.value - tangent.loose, 0.0) if tangent.is_quadratic else 0.0",
         "square = max(tangent.value - tangent.loose, 0.0)",
-        "objectives/test_free_bound.py",
+        "certificates/test_free_bound.py",
     ),
     Fault(
         "tangent: features with a bound on one side are not among those with bounds",
-        "objectives/free_bound.py",
+        "certificates/free_bound.py",
         "np.isfinite(terms.lower) | np.isfinite(terms.upper)",
         "np.isfinite(terms.lower) & np.isfinite(terms.upper)",
-        "objectives/test_free_bound.py",
+        "certificates/test_free_bound.py",
     ),
     # ---- local rates
     Fault(
         "local rates: roundings of curvatures do not widen the decrement",
-        "objectives/local_rates.py",
+        "certificates/local_rates.py",
         "        decrement *= grown\n        rate = grown**3 * self.rate",
         "        rate = grown**3 * self.rate",
-        "objectives/test_local_rates.py",
+        "certificates/test_local_rates.py",
     ),
     Fault(
         "local rates: sums of slopes and curvatures without C",
-        "objectives/local_rates.py",
+        "certificates/local_rates.py",
         "sums = (scale * float(totals[name]) for name in",
         "sums = (float(totals[name]) for name in",
-        "objectives/test_local_rates.py objectives/test_family_bounds.py",
+        "certificates/test_local_rates.py certificates/test_family_bounds.py",
     ),
     # ---- duals
     Fault(
@@ -89,7 +89,7 @@ FAULTS = [
         "objectives/dual.py",
         "request: Any = DualValue(self._state(), **changed)",
         "request: Any = DualValue(self._state())",
-        "objectives/test_dual_penalty.py objectives/test_bounds.py",
+        "objectives/test_dual_penalty.py certificates/test_rounding.py",
     ),
     Fault(
         "duality gap: its rounding is left out",
@@ -146,8 +146,8 @@ FAULTS = [
         "objectives/composite.py",
         "boxed = np.isfinite(terms.lower) & np.isfinite(terms.upper)",
         "boxed = np.isfinite(terms.lower) | np.isfinite(terms.upper)",
-        "objectives/test_unheld.py::test_bounds_on_one_side_hold_a_feature_that_is_at_one"
-        " objectives/test_unheld.py",
+        "certificates/test_unheld.py::test_bounds_on_one_side_hold_a_feature_that_is_at_one"
+        " certificates/test_unheld.py",
     ),
     Fault(
         "the objective on some features keeps the penalty's curvature of all",
@@ -165,14 +165,14 @@ FAULTS = [
     ),
     Fault(
         "free features: a Hessian without rows near corners serves however far the best ones are",
-        "objectives/unheld.py",
+        "certificates/unheld.py",
         "return decrement if moved < unheld.reach else math.inf",
         "return decrement",
-        "objectives/test_unheld.py",
+        "certificates/test_unheld.py",
     ),
     Fault(
         "a survey of the columns: the point keeps the bounds that it had before",
-        "objectives/composite_certificate.py",
+        "certificates/tangent_certificate.py",
         "        point = replace(point)  # a new point, since the old one caches its bounds\n",
         "",
         "objectives/test_multinomial_composite.py::test_a_survey_proves_what_rounding_hides"
@@ -217,10 +217,10 @@ FAULTS = [
     ),
     Fault(
         "strong convexity: thresholds are where a fit without features has them",
-        "objectives/ordinal_bounds.py",
+        "certificates/ordinal_rounding.py",
         "distance = apart + reach + self.offset",
         "distance = reach + self.offset",
-        "objectives/test_ordinal_bounds.py",
+        "certificates/test_ordinal_rounding.py",
     ),
     Fault(
         "thresholds that move with a coefficient: the sign of their part of its slope",
@@ -231,10 +231,10 @@ FAULTS = [
     ),
     Fault(
         "how far the best intercepts of several classes are: without the radius of the rows",
-        "objectives/output_bounds.py",
+        "certificates/softmax_rounding.py",
         "return fixed, total * ball.radius / math.sqrt(2.0)",
         "return fixed, total / math.sqrt(2.0)",
-        "objectives/test_multinomial_composite.py objectives/test_output_bounds.py",
+        "objectives/test_multinomial_composite.py certificates/test_softmax_rounding.py",
     ),
     Fault(
         "several classes: slopes do not change up to the best values of what nothing holds",

@@ -166,7 +166,7 @@ FAULTS = [
         "worker/rates.py",
         "2.0 / room",
         "1.0 / room",
-        "worker/test_rates.py objectives/test_local_rates.py",
+        "worker/test_rates.py certificates/test_local_rates.py",
     ),
     Fault(
         "leverages: offsets are added to margins twice",

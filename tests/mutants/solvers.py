@@ -10,21 +10,21 @@ LOSSES = [
         "losses/base.py",
         "return abs(margin) + facts.largest_offset if math.isfinite(margin) else math.inf",
         "return abs(margin) if math.isfinite(margin) else math.inf",
-        "losses/test_base.py objectives/test_family_bounds.py",
+        "losses/test_base.py certificates/test_family_bounds.py",
     ),
     Fault(
         "start between two ends of margins: least and most offset swapped",
         "losses/base.py",
         "least, most = link.low - facts.least_offset, link.high - facts.most_offset",
         "least, most = link.low - facts.most_offset, link.high - facts.least_offset",
-        "losses/test_base.py objectives/test_family_bounds.py",
+        "losses/test_base.py certificates/test_family_bounds.py",
     ),
     Fault(
         "rows of weight zero count where their loss is infinite",
         "losses/dispatch.py",
         "if bounded and s == 0.0:",
         "if bounded and s < 0.0:",
-        "losses/test_dispatch.py fitting/test_statistics.py objectives/test_family_bounds.py",
+        "losses/test_dispatch.py fitting/test_statistics.py certificates/test_family_bounds.py",
     ),
     Fault(
         "likelihood of Poisson: weights ignored",
@@ -45,7 +45,7 @@ LOSSES = [
         "losses/conjugates.py",
         "outside += 1 if is_outside and (d1 != 0.0 or d2 != 0.0) else 0",
         "outside += 1 if is_outside and (d1 != 0.0 and d2 != 0.0) else 0",
-        "losses/test_conjugates.py solvers/test_sdca.py objectives/test_family_bounds.py",
+        "losses/test_conjugates.py solvers/test_sdca.py certificates/test_family_bounds.py",
     ),
     Fault(
         "Anscombe residuals: variance to the power 1/3 instead of 1/6",
@@ -92,7 +92,7 @@ KERNELS = [
         "square = max(square, 0.0) + CANCELS * (whole + 1.0) * (indptr[i + 1] - indptr[i] + 2)",
         "square = max(square, 0.0)",
         "kernels/test_csr.py::test_distances_that_cancel_are_no_less_than_the_truth"
-        " objectives/test_bounds.py",
+        " certificates/test_rounding.py",
     ),
     Fault(
         "gradient of dense rows: a run of rows counts again with the next",
@@ -264,7 +264,7 @@ SOLVERS = [
         "return point.is_doubtful and (proves and 0.5 * square <= tol * point.value)",
         "solvers/test_solvers.py"
         "::test_float32_rows_reach_the_optimum_of_the_stored_data_to_a_billionth"
-        " fitting/test_unpenalised.py objectives/test_bounds.py",
+        " fitting/test_unpenalised.py certificates/test_rounding.py",
     ),
     Fault(
         "OWL-QN: steps cross zero",

@@ -236,7 +236,7 @@ def test_any_point_has_a_dual_value_below_the_optimum(kind, width):
     dual, rng = dual_of(X, y, 0.2, **given), np.random.default_rng(0)
     dual.start_point()
     for size in (0.0, 0.1, 1.0, 10.0):
-        w = dual.objective.terms.clip(size * rng.standard_normal(7))
+        w = dual.objective.penalty.kinks.clip(size * rng.standard_normal(7))
         dual.adopt(smoothed(dual, width), w)
         point = dual.certified_point(w)
         assert 0.0 <= dual.reached <= least * (1.0 + 1e-12)

@@ -10,7 +10,7 @@ from daskglm.core.soft_threshold import soft_threshold
 from daskglm.objectives.dual import Dual
 from daskglm.objectives.dual_penalty import DualPenalty, balanced
 from daskglm.objectives.primal import Objective, tokens
-from daskglm.penalties.ridge import Ridge
+from daskglm.penalties.penalty import Penalty
 from tests.conftest import make_problem
 from tests.covering import each_choice
 from tests.objectives.with_l1 import VALUES, elastic_net, value
@@ -232,7 +232,7 @@ def test_penalties_without_one_strength_are_refused(strength):
         usual.loss,
         C=1.0,
         fit_intercept=False,
-        penalty=Ridge(2, strength),
+        penalty=Penalty.ridge(2, 2, strength),
     )
     with pytest.raises(ValueError, match=r"one strength above 0 .* solver of the primal"):
         dual_of(objective, SDCAConfig())

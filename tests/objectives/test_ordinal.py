@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from daskglm.objectives.ordinal import OrdinalCertificate
 from tests.objectives.ordinal_objectives import objective, rows
 
 
@@ -77,7 +76,7 @@ def test_the_best_thresholds_of_a_point(C):
     X, y = rows(6, hard="offsets")
     made, reference = objective(X, y, C)
     w = made.origin + np.array([1e-4, -1e-4, 1e-5, 0.0, 0.0, 0.5, 1.5])
-    better = made.with_best_thresholds(made.at(w))
+    better = made.with_best_intercept(made.at(w))
     best, value = reference.least(w, slice(4, None))
     np.testing.assert_allclose(better.w[4:], best[4:].astype(float), rtol=1e-7)
     assert better.value == pytest.approx(float(value), rel=1e-12)
@@ -107,13 +106,13 @@ def test_a_certificate_settles_thresholds_where_only_those_are_in_the_way():
     # the best coefficients for these thresholds: no gradient by features is left
     off = reference.least(off, slice(0, 4))[0].astype(float)
     point = made.at(off)
-    settled, gap = OrdinalCertificate(made, 0.9 * point.relative_gap)(point)
+    settled, gap = made.certificate(0.9 * point.relative_gap)(point)
     assert gap < 0.5 * point.relative_gap
     np.testing.assert_array_equal(settled.w[:4], off[:4])
     assert np.abs(settled.gradient[4:]).max() < 1e-9
     # nothing is tried for points whose coefficients are in the way
     point, passes = made.at(made.origin), made.passes
-    assert OrdinalCertificate(made, 1e-10)(point)[0] is point
+    assert made.certificate(1e-10)(point)[0] is point
     assert made.passes == passes
 
 

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from daskglm.certificates.ordinal import OrdinalByTangent
 from daskglm.core.requests import Problem
 from daskglm.losses.ordinal import loss_of_link
 from daskglm.objectives.ordinal import OrdinalObjective
-from daskglm.objectives.ordinal_composite import OrdinalComposite
 from daskglm.penalties.nonsmooth import NonSmooth
+from daskglm.penalties.penalty import Penalty
+from daskglm.penalties.ridge import Ridge
 from tests.objectives.ordinal_objectives import engine_of, rows
 
 LINKS = ["probit", "cloglog"]
@@ -92,7 +94,7 @@ def test_thresholds_alone(link):
     point = made.at(made.origin)
     assert np.abs(point.gradient[4:]).max() < 1e-11 * weight.sum()
     moved = made.at(made.origin + 0.3)
-    better = made.with_best_thresholds(moved)
+    better = made.with_best_intercept(moved)
     assert np.abs(better.gradient[4:]).max() < 1e-8
     assert better.value < moved.value
     np.testing.assert_array_equal(better.w[:4], moved.w[:4])
@@ -114,9 +116,10 @@ def test_a_sample_belongs_together(link):
 @pytest.mark.parametrize("link", LINKS)
 def test_nothing_is_proved(link):
     made, v, (X, y, *_) = case(link, 4)
-    assert not made.proves
+    assert not made.bounds.proves
     kinks = NonSmooth(np.append(np.ones(4), np.zeros(3)), np.full(7, -np.inf), np.full(7, np.inf))
-    for each in (made, objective(X, y, link, kind=OrdinalComposite, terms=kinks)):
+    penalty = Penalty(Ridge(4), kinks)
+    for each in (made, objective(X, y, link, penalty=penalty, bounded=OrdinalByTangent)):
         for point in (each.at(v), each.at(v, gram=True)):
             assert math.isnan(point.relative_gap)
             assert point.excess == math.inf

@@ -5,16 +5,17 @@ import copy
 import numpy as np
 import pytest
 
+from daskglm.certificates.tangent import ByTangent
 from daskglm.core import requests as core
 from daskglm.data.blocks import Place, to_block
 from daskglm.engines.local import Local
 from daskglm.losses.table import find
-from daskglm.objectives.composite import Composite
+from daskglm.objectives.primal import Objective
 from daskglm.objectives.quadratic_model import LossSums, predicted
 from daskglm.penalties.builtin import penalty_of
 from daskglm.penalties.config import PenaltyConfig
 from daskglm.penalties.descent import minimise
-from daskglm.penalties.ridge import Ridge
+from daskglm.penalties.penalty import Penalty
 from tests.covering import each_choice
 from tests.oracle.problem import LONG, Reference
 
@@ -44,10 +45,10 @@ def drawn(seed, *, dtype="float32", center=0.0, n=400):
 def objective(X, y, C, penalty):
     loss = find("squared")
     engine = Local([to_block(X, y, place=Place(), classify=False)], 1)
-    quadratic, terms = penalty_of(penalty.for_features(5, None), np.ones(5), 6)
-    return Composite(
+    return Objective(
         engine, core.Problem(loss.ref), loss, C=C, fit_intercept=True,
-        span=loss.span(engine.facts, len(y), 0.0), penalty=quadratic, terms=terms,
+        span=loss.span(engine.facts, len(y), 0.0),
+        penalty=penalty_of(penalty.for_features(5, None), np.ones(5), 6), bounded=ByTangent,
     )  # fmt: skip
 
 
@@ -60,8 +61,8 @@ def test_values_and_gradients_are_within_their_bounds(dtype, center):
         made = objective(X, y, C, penalty)
         problem = Reference("squared", X, y, C, True, penalty=penalty)
         point = made.at(made.origin, gram=True)
-        best = minimise(point.gram, point.gradient, point.w, made.terms, 1e-8).w
-        for w in (best, made.terms.clip(best + 0.1 * rng.standard_normal(6)), point.w):
+        best = minimise(point.gram, point.gradient, point.w, made.penalty.kinks, 1e-8).w
+        for w in (best, made.penalty.kinks.clip(best + 0.1 * rng.standard_normal(6)), point.w):
             found = predicted(point, w)
             value = problem.value(w[:5], w[5])
             assert abs(found.value - value) <= found.prediction.value_error
@@ -79,7 +80,7 @@ def test_values_and_gradients_are_within_their_bounds(dtype, center):
 def sums_at(made):
     """The point at zero as it follows from sums of the losses alone."""
     bare = copy.copy(made)
-    bare.scale, bare.penalty = 1.0, Ridge(5, 0.0)
+    bare.scale, bare.penalty = 1.0, Penalty.ridge(5, 6, 0.0)
     point = bare.at(np.zeros(6), gram=True, exact=True)
     return LossSums(point.value, point.gradient, point.gram).point(made)
 
@@ -95,9 +96,9 @@ def test_the_gap_of_a_predicted_point_is_not_below_the_truth(center, exact):
         problem = Reference("squared", X, y, C, True, penalty=penalty)
         point = sums_at(made) if exact == "sums" else made.at(made.origin, gram=True, exact=exact)
         shared += "factor" in vars(point)
-        start = made.terms.clip(point.w)
+        start = made.penalty.kinks.clip(point.w)
         slope = point.gradient + point.gram @ (start - point.w)
-        best = minimise(point.gram, slope, start, made.terms, 1e-8).w
+        best = minimise(point.gram, slope, start, made.penalty.kinks, 1e-8).w
         value, least = problem.value(best[:5], best[5]), problem.least(best[:5], best[5])
         gap = predicted(point, best).relative_gap
         assert value - least <= gap * least * (1 + 1e-6) + problem.noise(best[:5], best[5])
@@ -116,7 +117,7 @@ def test_a_value_that_cancels_is_not_believed():
     y = 1e3 + 0.001 * rng.standard_normal(80)
     made = objective(X, y, 1e7, PenaltyConfig(l1_ratio=1.0))
     point = made.at(np.zeros(6), gram=True)
-    best = minimise(point.gram, point.gradient, point.w, made.terms, 1e-8).w
+    best = minimise(point.gram, point.gradient, point.w, made.penalty.kinks, 1e-8).w
     found = predicted(point, best)
     assert found.prediction.value_error > 1e-3 * found.value
     assert found.relative_gap == np.inf

@@ -11,7 +11,7 @@ from daskglm.engines.local import Local
 from daskglm.losses.table import LOSSES
 from daskglm.objectives.primal import Objective
 from daskglm.penalties.config import PenaltyConfig
-from daskglm.penalties.ridge import Ridge
+from daskglm.penalties.penalty import Penalty
 from tests.oracle.problem import Reference
 
 SLOPES = {
@@ -30,12 +30,15 @@ VALUES = {
 
 
 class ElasticNet(Objective):
-    """C sum_i s_i loss + strength / 2 |w|^2 + l1 |w|_1."""
+    """C sum_i s_i loss + strength / 2 |w|^2 + l1 |w|_1, for dual ascent, also on a device."""
+
+    threshold = 0.0
 
     def __init__(self, *args, strength, l1, **options):
         self.l1 = l1
         features = args[0].facts.n_features
-        super().__init__(*args, penalty=Ridge(features, strength), **options)
+        size = features + options["fit_intercept"]
+        super().__init__(*args, penalty=Penalty.ridge(features, size, strength), **options)
         self.threshold = l1 / strength
 
     def at(self, w, **options):

@@ -41,7 +41,8 @@ CASES = [
 
 
 def parts(case, scale, size, **how):
-    return penalty_of(PenaltyConfig(**case).for_features(D, None), scale, size, **how)
+    found = penalty_of(PenaltyConfig(**case).for_features(D, None), scale, size, **how)
+    return found.quadratic, found.kinks
 
 
 @pytest.mark.parametrize("size", [D, D + 1])

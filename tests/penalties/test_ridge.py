@@ -9,6 +9,8 @@ from daskglm.data.blocks import Place, to_block
 from daskglm.engines.local import Local
 from daskglm.losses.table import LOSSES
 from daskglm.objectives.primal import Objective
+from daskglm.penalties.nonsmooth import NonSmooth
+from daskglm.penalties.penalty import Penalty
 from daskglm.penalties.ridge import Ridge
 from tests.conftest import make_problem
 
@@ -47,10 +49,11 @@ def test_an_objective_with_it_has_true_derivatives_and_bounds(strength, intercep
     loss, size = LOSSES["logistic"], 4 + intercept
     engine = Local([to_block(X, y, place=Place(), classify=True)], 1)
     penalty, rng = Ridge(4, strength), np.random.default_rng(3)
+    whole = Penalty(penalty, NonSmooth.nothing(size))
     span = loss.intercept_span(1.0, 1.0, 1.0)
     objective = Objective(
         *(engine, Problem(loss.ref, 1.0), loss),
-        **dict(C=0.3, fit_intercept=intercept, span=span, penalty=penalty),
+        **dict(C=0.3, fit_intercept=intercept, span=span, penalty=whole),
     )
 
     def f(w):
@@ -69,6 +72,6 @@ def test_an_objective_with_it_has_true_derivatives_and_bounds(strength, intercep
     best = scipy.optimize.minimize(f, np.zeros(size), method="BFGS", options={"gtol": 1e-7})
     for shrink in (1.0, 0.1, 1e-3):
         near = objective.at(best.x + shrink * w)
-        assert objective.bound(near) >= (near.value - best.fun) * (1 - 1e-6)
+        assert objective.bounds.of(near) >= (near.value - best.fun) * (1 - 1e-6)
         assert near.relative_gap >= (near.value - best.fun) / best.fun * (1 - 1e-6)
     engine.close()

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from daskglm.fitting.driver import StoppingRule, solve
-from daskglm.objectives.batched_composite import Place, Trial
 from daskglm.objectives.carried_point import carried
+from daskglm.objectives.many import Place, Trial
 from daskglm.solvers import batched_proximal_newton as together
 from daskglm.solvers.proximal_newton import proximal_newton
-from tests.objectives.test_batched_composite import Case, D
+from tests.objectives.test_many import Case, D
 
 TOL = 1e-12
 

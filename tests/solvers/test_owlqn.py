@@ -227,7 +227,7 @@ def test_a_step_ends_in_its_orthant_and_lowers_the_tangent(penalty):
         given["lower_bounds"] = 0.0
     rng = np.random.default_rng(0)
     for objective in composite(*rows(), **given):
-        terms = objective.terms
+        terms = objective.penalty.kinks
         kinked = terms.strengths > 0.0
         point = objective.at(0.1 * rng.standard_normal(objective.size), diagonal=True)
         model = LimitedMemory(objective, point)

@@ -12,6 +12,7 @@ from daskglm.core.facts import DataSummary
 from daskglm.core.requests import HessianVector
 from daskglm.core.view import ALL
 from daskglm.engines.local import Local
+from daskglm.objectives.restriction import Restriction
 from daskglm.solvers import costs, working_sets
 from daskglm.solvers.proximal_steps import Products
 from daskglm.solvers.workload import Workload
@@ -282,9 +283,10 @@ def test_a_set_knows_how_many_values_its_columns_have():
     y = np.where(np.arange(100) % 3 == 0, 1.0, -1.0)
     for objective in composite(X, y, l1_ratio=1.0):
         columns = np.array([3, 7, 20])
-        part = objective.restricted(columns)
-        assert part.stored is None
-        part.at(np.zeros(4))
-        assert part.stored == X[:, columns].nnz
-        assert Workload.of_columns(part).summary.nonzeros == part.stored
+        part = Restriction.of(objective, columns)
+        assert objective.rows.meter.stored is None
+        part.objective.at(np.zeros(4))
+        stored = objective.rows.meter.stored
+        assert stored == X[:, columns].nnz
+        assert Workload.of_columns(part).summary.nonzeros == stored
         assert Workload.of_columns(part).n_features == 3

@@ -12,10 +12,10 @@ import scipy.sparse as sp
 
 from benchmarks.gpu import reference
 from benchmarks.gpu.lines import Lines
+from daskglm.certificates.rounding import DEVICE_NARROW, DEVICE_SUMMED, FLOAT32, RANDOM_SIGNS
 from daskglm.core.device import gpu
 from daskglm.kernels import gram_side
 from daskglm.losses.table import LOSSES, law_of
-from daskglm.objectives.bounds import DEVICE_NARROW, DEVICE_SUMMED, FLOAT32, RANDOM_SIGNS
 
 ROWS = 1_000_003  # odd, so that no tile divides it
 QUICK_ROWS = 700

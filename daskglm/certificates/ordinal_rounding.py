@@ -11,6 +11,8 @@ import math
 
 import numpy as np
 
+from daskglm.certificates.hessian_factor import UNIT, GradientError, HessianFactor
+from daskglm.certificates.rounding import FEW, Norms, Rounding, Vector, excess
 from daskglm.core.facts import DataSummary
 from daskglm.core.summation import SUMMED_ROWS
 from daskglm.losses.base import Loss
@@ -21,9 +23,8 @@ from daskglm.losses.ordinal import (
     barrier_slope,
     link_of_loss,
 )
-from daskglm.objectives.bounds import FEW, Norms, Rounding, Vector, excess
-from daskglm.objectives.hessian_factor import UNIT, GradientError, HessianFactor
 from daskglm.penalties.ridge import Ridge
+from daskglm.penalties.tikhonov import Tikhonov
 
 
 def constants_of(shares: np.ndarray, loss: Loss = LOSS) -> np.ndarray:
@@ -59,7 +60,7 @@ class OrdinalRounding(Rounding):
         Total weights of the classes, all above zero.
     scale : float
         C.
-    penalty : Ridge
+    penalty : Ridge or Tikhonov
     on_device : bool
         Whether the sums are made on a GPU.
     """
@@ -70,7 +71,7 @@ class OrdinalRounding(Rounding):
         loss: Loss,
         shares: np.ndarray,
         scale: float,
-        penalty: Ridge,
+        penalty: Ridge | Tikhonov,
         *,
         on_device: bool,
     ) -> None:

@@ -7,14 +7,16 @@ import numpy as np
 import pytest
 import scipy.optimize
 
+from daskglm.certificates.tangent import ByTangent
 from daskglm.core.requests import Folds, Problem
 from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
 from daskglm.losses.table import find
 from daskglm.objectives.batched import BatchObjective
-from daskglm.objectives.batched_composite import BatchComposite, Place, Trial
-from daskglm.objectives.composite import Composite
+from daskglm.objectives.many import Many, Place, Trial
+from daskglm.objectives.primal import Objective
 from daskglm.penalties.nonsmooth import NonSmooth
+from daskglm.penalties.penalty import Penalty
 from daskglm.penalties.ridge import Ridge
 from tests.conftest import make_problem
 from tests.covering import each_choice
@@ -47,7 +49,7 @@ class Case:
             labels,
             fit_intercept=fit_intercept,
         )
-        self.rows, self.shared = rows, BatchComposite(rows)
+        self.rows, self.shared = rows, Many(rows)
 
     def objective(self, fold, strength=2.0):
         """The objective of a fold, for which strengths differ; -1: of all rows."""
@@ -60,7 +62,7 @@ class Case:
         if fold >= 0:
             problem = Problem(self.loss.ref, self.positive, folds=self.folds, fold=fold)
         sides = self.rows.sides(0, fold)
-        return Composite(
+        return Objective(
             self.engine,
             problem,
             self.loss,
@@ -68,8 +70,8 @@ class Case:
             fit_intercept=self.fit_intercept,
             span=math.inf,
             sides=sides,
-            terms=NonSmooth(strengths, lower, upper),
-            penalty=Ridge(D, 0.3),
+            penalty=Penalty(Ridge(D, 0.3), NonSmooth(strengths, lower, upper)),
+            bounded=ByTangent,
         )
 
     def shared_objective(self, fold, strength=2.0):
@@ -95,7 +97,7 @@ def test_points_are_those_of_each_objective_by_itself(name, sparse, dtype, fit_i
     assert case.rows.passes - before == 1.0
     for fold, w, point in zip(folds, W, points, strict=True):
         alone = case.objective(fold).at(w, gram=True, exact=True)
-        assert (point.w >= alone.objective.terms.lower).all()
+        assert (point.w >= alone.objective.penalty.kinks.lower).all()
         np.testing.assert_array_equal(point.w, alone.w)
         assert point.value == pytest.approx(alone.value, rel=1e-12)
         scale = np.abs(alone.gradient).max()
@@ -137,7 +139,7 @@ def test_gaps_bound_the_truth(name, seed):
     strength = 10.0 ** rng.uniform(-2.0, 1.5)
     for fold in (0, 1):
         objective = case.shared_objective(fold, strength)
-        terms, ridge = objective.terms, objective.penalty
+        terms, ridge = objective.penalty.kinks, objective.penalty.quadratic
         free = np.r_[rng.permutation(D)[:3], D]  # the optimum over some of them is no lower
 
         def value(v, objective=objective, fold=fold, free=free):
@@ -169,7 +171,7 @@ def test_slopes_at_the_best_intercept_are_within_what_the_tangent_allows(name, s
     case, rng = Case(name), np.random.default_rng(3)
     objective = case.objective(-1)
     if surveyed:
-        objective.survey()
+        objective.bounds.survey()
     for size in (1e-3, 0.1, 1.0):
         w = 0.2 * rng.standard_normal(D + 1)
 
@@ -179,7 +181,9 @@ def test_slopes_at_the_best_intercept_are_within_what_the_tangent_allows(name, s
         best = scipy.optimize.brentq(slope, -20.0, 20.0, xtol=1e-13)
         point = replace(objective.at(np.append(w[:-1], best + size)), near=size)
         there = objective.at(np.append(w[:-1], best))
-        gradient, off, lower = objective._settled(point, point.gradient[:D], np.zeros(D), 0.0)
+        gradient, off, lower = objective.bounds._settled(
+            point, point.gradient[:D], np.zeros(D), 0.0
+        )
         changed = np.abs(there.gradient[:D] - gradient)
         assert (changed <= off * (1.0 + 1e-9)).all()
         assert changed.max() > 0.0

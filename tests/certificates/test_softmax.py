@@ -8,11 +8,12 @@ import pytest
 from sklearn.datasets import load_iris
 
 import daskglm
+from daskglm.certificates.softmax_rounding import contrasts
 from daskglm.core.requests import Problem
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.outputs import multinomial_objective
 from daskglm.losses.table import find
-from daskglm.objectives.output_bounds import contrasts
+from daskglm.objectives.restriction import Restriction
 from daskglm.penalties.config import PenaltyConfig
 from daskglm.solvers.proximal_newton import proximal_newton
 from daskglm.solvers.proximal_steps import with_hessians
@@ -85,10 +86,11 @@ def test_smooth_penalties_are_solved_along_contrasts():
     mean = np.average(X, axis=0, weights=weight)
     variance = np.average((X - mean) ** 2, axis=0, weights=weight)
     np.testing.assert_allclose(
-        objective.penalty.diagonal(objective.size)[: (K - 1) * d], np.tile(variance, K - 1)
+        objective.penalty.quadratic.diagonal(objective.size)[: (K - 1) * d],
+        np.tile(variance, K - 1),
     )
     assert objective.passes == 1.0
-    assert objective.is_smooth
+    assert objective.penalty.is_smooth
 
 
 def test_a_matrix_is_the_penalty_of_each_class():
@@ -99,8 +101,8 @@ def test_a_matrix_is_the_penalty_of_each_class():
     W = np.random.default_rng(1).standard_normal((objective.outputs, d))
     w = objective.vector(np.hstack([W, np.zeros((objective.outputs, 1))]))
     expected = 0.3 * np.trace(W @ A @ A.T @ W.T)
-    assert objective.penalty.value(w) == pytest.approx(expected, rel=1e-12)
-    assert objective.terms.value(w) == pytest.approx(0.4 * np.abs(W).sum(), rel=1e-12)
+    assert objective.penalty.quadratic.value(w) == pytest.approx(expected, rel=1e-12)
+    assert objective.penalty.kinks.value(w) == pytest.approx(0.4 * np.abs(W).sum(), rel=1e-12)
 
 
 # ---- rounding
@@ -112,9 +114,9 @@ def test_a_hessian_bounds_errors_of_the_gradient(C):
     for _, iterate in zip(range(30), proximal_newton(objective, w), strict=False):
         w = iterate.point.w
     point = objective.at(w, gram=True)
-    off, constant, _ = objective.errors(point, point.error, point.value)
+    off, constant, _ = objective.bounds.errors(point, point.error, point.value)
     bare = replace(point, gram=None)
-    looser, _, _ = objective.errors(bare, point.error, point.value)
+    looser, _, _ = objective.bounds.errors(bare, point.error, point.value)
     W = objective.matrix(w).astype(np.longdouble)
     z = X.astype(np.longdouble) @ W[:, :4].T + W[:, 4]
     p = np.exp(z - z.max(axis=1, keepdims=True))
@@ -185,7 +187,7 @@ def test_without_l1_the_hessian_proves_the_last_digits():
     objective = composite(X, codes, weight, l1_ratio=0.5)
     last = [each.point for each in with_hessians(objective, objective.origin, 1e-13)][-1]
     assert last.factor.proves
-    assert last.excess < 1e-6 * objective.nominal_bound(last) or last.excess < 1e-12 * last.value
+    assert last.excess < 1e-6 * objective.bounds.nominal(last) or last.excess < 1e-12 * last.value
 
 
 def test_features_without_a_penalty_are_proved_by_their_hessian():
@@ -217,14 +219,14 @@ def test_a_survey_proves_what_rounding_hides():
     assert point.relative_gap > 1e-9
     found, gap = objective.certificate(1e-9)(point)
     assert gap <= 1e-9
-    assert len(objective.squares) == objective.n_features
+    assert len(objective.rounding.squares) == objective.n_features
 
 
 def test_without_intercepts_nothing_is_asked_of_them():
     X, codes, weight = random_problem(2)
     objective = composite(X, codes, weight, intercept=False, l1_ratio=0.5)
     point = objective.at(objective.origin)
-    assert objective.with_near_intercept(point) is point
+    assert objective.bounds.with_near_intercept(point) is point
 
 
 # ---- parts
@@ -233,11 +235,11 @@ def test_some_features_of_all_classes():
     K, d = codes.max() + 1, X.shape[1]
     objective = composite(X, codes, weight, l1_ratio=1.0, groups=np.arange(d))
     entries = (np.array([0, d - 1]) + d * np.arange(K)[:, None]).ravel()
-    part = objective.restricted(entries)
-    assert part.size == 3 * K
-    w = np.random.default_rng(0).standard_normal(part.size)
+    part = Restriction.of(objective, entries)
+    assert part.objective.size == 3 * K
+    w = np.random.default_rng(0).standard_normal(part.objective.size)
     whole = objective.at(part.put(w), gram=True)
-    here = part.at(w, gram=True)
+    here = part.objective.at(w, gram=True)
     assert here.value == pytest.approx(whole.value, rel=1e-13)
     np.testing.assert_allclose(here.gradient, part.take(whole.gradient), rtol=1e-9, atol=1e-9)
     chosen = np.append(entries, np.arange(K * d, objective.size))
@@ -304,7 +306,7 @@ def test_slopes_at_the_best_intercepts_are_within_what_the_tangent_allows():
         here = objective.at(np.append(w[:features], b + moved), gram=True)
         decrement = math.sqrt(moved @ here.gram[features:, features:] @ moved)
         here = replace(here, near=decrement)
-        gradient, off, lower = objective._settled(
+        gradient, off, lower = objective.bounds._settled(
             here, here.gradient[:features], np.zeros(features), 0.0
         )
         changed = np.abs(there.gradient[:features] - gradient)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from daskglm.objectives.ordinal_bounds import barrier_hessian, constants_of
+from daskglm.certificates.ordinal_rounding import barrier_hessian, constants_of
 from daskglm.solvers import get_solver
 from tests.covering import each_choice
 from tests.objectives.ordinal_objectives import noise_of, objective, rows
@@ -36,7 +36,7 @@ def check_points(made, reference, solver, most=12, **options):
     for point in points:
         v = point.w.astype(np.longdouble)
         value = reference.value(v)
-        bound, noise = made.bound(point), noise_of(made, point)
+        bound, noise = made.bounds.of(point), noise_of(made, point)
         assert float(value - least) <= bound + noise
         tightest = min(tightest, bound / float(least))
         if made.is_penalised:
@@ -87,13 +87,13 @@ def test_the_hessian_alone_bounds_points_without_a_penalty(seed):
         for _, it in zip(range(9), get_solver("newton").run(made, made.origin), strict=False)
     ]
     least = reference.least(points[-1].w)[1]
-    bounds = [made.bound(point) for point in points]
+    bounds = [made.bounds.of(point) for point in points]
     for point, bound in zip(points, bounds, strict=True):
         if not math.isnan(bound):
             truth = reference.value(point.w.astype(np.longdouble)) - least
             assert float(truth) <= bound + noise_of(made, point)
     assert bounds[-1] < 1e-11 * points[-1].value
-    assert math.isnan(made.bound(made.at(points[-1].w)))
+    assert math.isnan(made.bounds.of(made.at(points[-1].w)))
 
 
 def test_bounds_near_the_optimum_are_as_small_as_the_decrement():
@@ -129,7 +129,7 @@ def test_thresholds_off_their_best_count_where_rows_are_short():
     for shift in (1e-3, 0.1, 1.0):
         point = made.at(made.origin + np.append(np.zeros(4), [-shift, shift, 2 * shift]))
         truth = float(reference.value(point.w.astype(np.longdouble)) - least)
-        assert truth <= made.bound(point)
+        assert truth <= made.bounds.of(point)
         # by their distance alone, too, where the Hessian by thresholds proves nothing
         found = made.rounding.convex(point.w, point.gradient, point.value, point.error, 0.0)
         assert truth <= found < 20 * truth + 0.1

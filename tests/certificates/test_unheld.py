@@ -11,13 +11,13 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
+from daskglm.certificates import unheld
 from daskglm.data.partitions import partitions
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.penalised import with_columns
 from daskglm.fitting.runner import objective_of, train
 from daskglm.fitting.setup import loaded
 from daskglm.losses.table import find
-from daskglm.objectives import unheld
 from daskglm.objectives.quadratic_model import predicted
 from daskglm.penalties.config import PenaltyConfig
 from daskglm.solvers import costs
@@ -161,16 +161,16 @@ def check_points(seed):
         for share in 10 ** rng.uniform(-10, 0, 4):
             change = share * np.abs(w) * rng.standard_normal(len(w))
             if rng.random() < 0.5:
-                change[~np.append(objective.may_be_unheld, np.ones(len(w) - d, bool))] = 0.0
+                change[~np.append(objective.penalty.may_be_unheld, np.ones(len(w) - d, bool))] = 0.0
             points.append(w + change)
         for at in points:
             point = objective.at(at)
-            if not unheld.can_settle(objective, point):
+            if not unheld.can_settle(objective.bounds, point):
                 continue
             reach = 10 ** rng.uniform(-8, 2) if math.isinf(problem.loss.self_concordance) else 0.0
             known = unheld.with_block(objective, point, reach)
-            for each in (known, unheld.settle(objective, point, 0.0)):
-                bound, b = objective.bound(each), float(each.w[-1]) if len(each.w) > d else 0.0
+            for each in (known, unheld.settle(objective.bounds, point, 0.0)):
+                bound, b = objective.bounds.of(each), float(each.w[-1]) if len(each.w) > d else 0.0
                 value = problem.value(each.w[:d], b)
                 what = f"seed {seed}: {problem.name}, C={config.C:g}, {config.penalty}"
                 if math.isfinite(bound):
@@ -311,12 +311,12 @@ def test_a_block_costs_a_pass_and_a_step_two():
         assert known.unheld.entries.tolist() == [0, 7, 20, 30]
         near = point
         for _ in range(4):
-            near = unheld.settle(objective, near, 0.0)
+            near = unheld.settle(objective.bounds, near, 0.0)
         assert np.linalg.norm(near.gradient[known.unheld.entries]) < 1e-8
         held = np.setdiff1d(np.arange(30), known.unheld.entries)
         np.testing.assert_array_equal(near.w[held], point.w[held])
         passes = objective.passes
-        unheld.settle(objective, near, 0.0)
+        unheld.settle(objective.bounds, near, 0.0)
         assert objective.passes - passes in (1, 3)
 
 
@@ -328,7 +328,7 @@ def test_gradients_and_values_change_no_more_than_the_block_says(loss, share):
     for objective in objective_of_rows(loss, X, y, factors):
         best = objective.at(0.1 * rng.standard_normal(31))
         for _ in range(8):
-            best = unheld.settle(objective, best, 0.0)
+            best = unheld.settle(objective.bounds, best, 0.0)
         entries = best.unheld.entries
         assert np.linalg.norm(best.gradient[entries]) < 1e-9
         w = best.w.copy()
@@ -356,8 +356,8 @@ def test_a_point_far_from_the_best_coefficients_proves_nothing():
         far = objective.origin
         far[[0, 7]] = 3.0
         point = unheld.with_block(objective, objective.at(far))
-        assert objective.bound(point) == point.value
-        assert objective.bound(replace(point, near=0.0)) < point.value
+        assert objective.bounds.of(point) == point.value
+        assert objective.bounds.of(replace(point, near=0.0)) < point.value
 
 
 def test_bounds_on_one_side_hold_a_feature_that_is_at_one():
@@ -366,7 +366,7 @@ def test_bounds_on_one_side_hold_a_feature_that_is_at_one():
     with loaded(partitions(X, y, classify=True), config, None) as known:
         config = with_columns(config, partitions(X, y, classify=True))
         objective = objective_of(known.engine, *known.problems[0], find("logistic"), config)
-        assert objective.may_be_unheld.all()
+        assert objective.penalty.may_be_unheld.all()
         w = objective.origin
         assert unheld.features_of(objective, w).tolist() == []
         w[3] = 0.1

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from daskglm.objectives.hessian_factor import HessianFactor
+from daskglm.certificates.hessian_factor import HessianFactor
 
 
 def matrix(n=6, scale=1.0, seed=0):

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from daskglm.certificates.hessian_factor import UNIT, HessianFactor
+from daskglm.certificates.rounding import FEW
 from daskglm.core.column_requests import ColumnGram
-from daskglm.objectives.bounds import FEW
-from daskglm.objectives.hessian_factor import UNIT, HessianFactor
+
+if TYPE_CHECKING:
+    from daskglm.certificates.tangent import ByTangent
+    from daskglm.objectives.point import Point
+    from daskglm.objectives.primal import Objective
 
 # Features without a penalty, at most, whose Hessian is formed: 32 MB. As `costs.LARGEST_HESSIAN`.
 MOST = 2000
@@ -65,7 +70,7 @@ UNKNOWN = Unheld(
 )
 
 
-def block_of(point: Any) -> Unheld | None:
+def block_of(point: Point) -> Unheld | None:
     """Return what is known of the Hessian by the coefficients that nothing holds. Cost: nothing."""
     known = vars(point)
     if point.unheld is None and "own_block" not in known:
@@ -74,46 +79,46 @@ def block_of(point: Any) -> Unheld | None:
     return found
 
 
-def can_settle(objective: Any, point: Any) -> bool:
+def can_settle(bounds: ByTangent, point: Point) -> bool:
     """Return whether the Hessian by the coefficients that nothing holds may bound a point.
 
     Not where it is singular as far as is known, nor need it where that of all proves something.
     """
-    loss = objective.loss
+    loss = bounds.loss
     known = math.isfinite(loss.self_concordance) or loss.has_two_curvatures
-    if not known or objective.rows_xp is not np or math.isfinite(point.excess):
+    if not known or bounds.objective.rows.moves or math.isfinite(point.excess):
         return False
-    if not 0 < objective.unheld_features(point) <= MOST:
+    if not 0 < bounds.unheld_features(point) <= MOST:
         return False
     block = block_of(point)
     return block is None or block.factor.proves
 
 
-def unproved(point: Any) -> Any:
+def unproved(point: Point) -> Point:
     """Return the point, of whose coefficients that nothing holds nothing can be proved."""
     return replace(point, unheld=UNKNOWN)
 
 
-def features_of(objective: Any, w: np.ndarray) -> np.ndarray:
+def features_of(objective: Objective, w: np.ndarray) -> np.ndarray:
     """Return the features that nothing holds at w: (k,) int array.
 
     Those with a bound on one side count where they are not at it.
     """
-    terms, d = objective.feature_terms, objective.n_features
-    inside = (w[:d] > terms.lower) & (w[:d] < terms.upper)
-    return np.flatnonzero(objective.may_be_unheld & inside)
+    kinks, d = objective.penalty.feature_kinks, objective.n_features
+    inside = (w[:d] > kinks.lower) & (w[:d] < kinks.upper)
+    return np.flatnonzero(objective.penalty.may_be_unheld & inside)
 
 
-def entries_of(objective: Any, features: np.ndarray) -> np.ndarray:
+def entries_of(objective: Objective, features: np.ndarray) -> np.ndarray:
     """Return the features' entries of a vector, and the intercept's."""
     return np.append(features, np.arange(objective.n_features, objective.size))
 
 
-def of_hessian(objective: Any, point: Any) -> Unheld | None:
+def of_hessian(objective: Objective, point: Point) -> Unheld | None:
     """Return what the Hessian of a point says, if it has one that says anything. Cost: nothing."""
     features = features_of(objective, point.w)
-    known = point.gram is not None and math.isfinite(objective.loss.self_concordance)
-    if not (known and len(features)):
+    known = math.isfinite(objective.loss.self_concordance) and len(features)
+    if point.gram is None or not known:
         return None
     entries = entries_of(objective, features)
     block = point.gram[np.ix_(entries, entries)]
@@ -122,7 +127,7 @@ def of_hessian(objective: Any, point: Any) -> Unheld | None:
     return Unheld(entries, factor, curvature, np.diag(point.gram)[: objective.n_features].copy())
 
 
-def with_block(objective: Any, point: Any, reach: float = 0.0) -> Any:
+def with_block(objective: Objective, point: Point, reach: float = 0.0) -> Point:
     """Return the point with the block of the Hessian there. Cost: 1 pass, 1 round.
 
     `reach` is that of `Unheld`: zero for any curvature at the margins. Where all features are held
@@ -139,21 +144,21 @@ def with_block(objective: Any, point: Any, reach: float = 0.0) -> Any:
         curvature = math.inf  # rows that were left out have some elsewhere
     entries = entries_of(objective, features)
     block = gram[: len(entries), : len(entries)].copy()
-    objective.penalty.restricted(features).add_to(block)
+    objective.penalty.quadratic.restricted(features).add_to(block)
     # terms are added up in any order
     rounding = objective.rounding
     factor = HessianFactor.of(block, (rounding.in_turn + FEW) * UNIT)
     return replace(point, unheld=Unheld(entries, factor, curvature, None, reach))
 
 
-def margin_error(objective: Any, w: np.ndarray) -> float:
+def margin_error(objective: Objective, w: np.ndarray) -> float:
     """Bound the error of any margin at w, and of its distance from where a curvature jumps."""
     rounding = objective.rounding
     size = rounding.size(w)
     return float(UNIT * (rounding.row * size + 4.0 * FEW * (size + rounding.largest_target + 1.0)))
 
 
-def change(objective: Any, unheld: Unheld) -> float:
+def change(objective: Objective, unheld: Unheld) -> float:
     """Bound the change of any margin by a step of norm one in that of the block."""
     rounding, features = objective.rounding, unheld.entries[unheld.entries < objective.n_features]
     roots = unheld.factor.roots
@@ -164,7 +169,7 @@ def change(objective: Any, unheld: Unheld) -> float:
     return min(whole, float(columns @ roots))
 
 
-def rounding_error(objective: Any, point: Any, unheld: Unheld, off: np.ndarray) -> float:
+def rounding_error(objective: Objective, point: Point, unheld: Unheld, off: np.ndarray) -> float:
     """Bound the error of the gradient's entries in the norm of the inverse of the block.
 
     `off` is that of `nearness`.
@@ -180,7 +185,7 @@ def rounding_error(objective: Any, point: Any, unheld: Unheld, off: np.ndarray) 
     return min(found, grown * factor.error(point.error, len(features), columns))
 
 
-def nearness(objective: Any, point: Any, unheld: Unheld, off: np.ndarray) -> float:
+def nearness(objective: Objective, point: Point, unheld: Unheld, off: np.ndarray) -> float:
     """Bound the decrement D of the coefficients that nothing holds, for a smaller Hessian.
 
     Within reach of the best ones it is nowhere larger than the Hessian, so they are within D of
@@ -206,7 +211,7 @@ def nearness(objective: Any, point: Any, unheld: Unheld, off: np.ndarray) -> flo
     return decrement * math.exp(0.5 * grown) if grown <= LARGEST_CHANGE else math.inf
 
 
-def moved_gradient(objective: Any, unheld: Unheld, near: float) -> np.ndarray:
+def moved_gradient(objective: Objective, unheld: Unheld, near: float) -> np.ndarray:
     """Bound how much the gradient by each feature changes on the way to the best coefficients.
 
     Parameters
@@ -227,24 +232,24 @@ def moved_gradient(objective: Any, unheld: Unheld, near: float) -> np.ndarray:
         if unheld.diagonal is not None:
             found = np.minimum(found, GROWN * unheld.diagonal)
         if math.isfinite(smoothness):
-            squares = objective.squares
+            squares = rounding.squares
             if squares is None:
                 squares = objective.total_weight * largest**2
             found = np.minimum(found, objective.scale * smoothness * squares)
-        if not objective.penalty.is_diagonal:
-            found = found + objective.penalty.diagonal(objective.size)[:d]
+        if not objective.penalty.quadratic.is_diagonal:
+            found = found + objective.penalty.quadratic.diagonal(d)
     return near * np.sqrt(found)
 
 
 def settled(
-    objective: Any, point: Any, gradient: np.ndarray, off: np.ndarray, constant: float
+    bounds: ByTangent, point: Point, gradient: np.ndarray, off: np.ndarray, constant: float
 ) -> tuple[np.ndarray, np.ndarray, float] | None:
     """Return the tangent as if the coefficients that nothing holds were the best ones.
 
     That is so where `point.near` is zero, and else where the block says how near they are; if it
-    does not: None. Arguments and what is returned are those of `Composite._settled`.
+    does not: None. Arguments and what is returned are those of `ByTangent._settled`.
     """
-    near, block = point.near, block_of(point)
+    objective, near, block = bounds.objective, point.near, block_of(point)
     if near > 0.0:
         if block is None:
             return None
@@ -260,24 +265,25 @@ def settled(
     return gradient, off, 0.5 * near * near
 
 
-def entry_errors(objective: Any, point: Any, entries: np.ndarray) -> np.ndarray:
+def entry_errors(bounds: ByTangent, point: Point, entries: np.ndarray) -> np.ndarray:
     """Bound the errors of some entries of the gradient."""
-    off, constant, _ = objective.errors(point, point.error, point.value)
-    return np.append(off, np.full(objective.size - len(off), constant))[entries]
+    off, constant, _ = bounds.errors(point, point.error, point.value)
+    return np.append(off, np.full(bounds.objective.size - len(off), constant))[entries]
 
 
-def settle(objective: Any, point: Any, wanted: float) -> Any:
+def settle(bounds: ByTangent, point: Point, wanted: float) -> Point:
     """Return the point with its block, or one with better coefficients in it.
 
     Newton's method on the block alone, until a bound of `wanted` is proved. Cost: 1 pass, and 2
     for each step.
     """
+    objective = bounds.objective
     best = now = with_block(objective, point)
     for _ in range(STEPS):
         if now.unheld is None:
             break
-        known, off = now.unheld, entry_errors(objective, now, now.unheld.entries)
-        if objective.bound(best) <= wanted or not known.factor.proves:
+        known, off = now.unheld, entry_errors(bounds, now, now.unheld.entries)
+        if bounds.of(best) <= wanted or not known.factor.proves:
             break
         before, reach = now.gradient[known.entries], 0.0
         with np.errstate(over="ignore", invalid="ignore"):
@@ -300,7 +306,7 @@ def settle(objective: Any, point: Any, wanted: float) -> Any:
                 break
         trial = with_block(objective, trial, reach)
         with np.errstate(over="ignore", invalid="ignore"):
-            better = objective.bound(trial) < objective.bound(best)
+            better = bounds.of(trial) < bounds.of(best)
         if better:
             best = trial
         if not steep < NEWTON_FALL * np.linalg.norm(before):

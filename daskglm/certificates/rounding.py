@@ -13,12 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from daskglm.certificates.hessian_factor import UNIT, GradientError, HessianFactor
+from daskglm.core.column_requests import ColumnMoments
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import Spread, Totals
 from daskglm.core.summation import MOMENT
 from daskglm.losses.base import Loss
-from daskglm.objectives.hessian_factor import UNIT, GradientError, HessianFactor
 from daskglm.penalties.ridge import Ridge
+from daskglm.penalties.tikhonov import Tikhonov
 
 # Unit roundoff of float32.
 FLOAT32 = 2.0**-24
@@ -87,7 +89,7 @@ class Rounding:
     run : int, optional
         Rows whose gradients are added up before they are added to those of others; default: all of
         a block.
-    penalty : Ridge, optional
+    penalty : Ridge or Tikhonov, optional
         Default: of strength one.
 
     Attributes
@@ -96,6 +98,8 @@ class Rounding:
         Holds all rows: around zero, until `survey` finds a better one.
     columns : (d,) array or float
         Bound on the values of each column: the largest row norm, until `survey` finds better ones.
+    squares, means : (d,) arrays or None
+        Weighted sums of squares of each column, and weighted means, once `measure` has found them.
     """
 
     def __init__(
@@ -106,7 +110,7 @@ class Rounding:
         fit_intercept: bool,
         on_device: bool,
         run: int | None = None,
-        penalty: Ridge | None = None,
+        penalty: Ridge | Tikhonov | None = None,
     ) -> None:
         self.loss = loss
         self.fit_intercept = fit_intercept
@@ -122,6 +126,8 @@ class Rounding:
         self.radius = facts.largest_row_norm
         self.ball = Ball(None, self.radius)
         self.columns: Any = self.radius
+        self.squares: np.ndarray | None = None
+        self.means: np.ndarray | None = None
         # a device has no survey, and rows of zeros need none
         self.is_surveyed = on_device or not self.radius > 0.0
         self.n_features = facts.n_features or 0
@@ -158,9 +164,16 @@ class Rounding:
             moment = float(ask(Spread(mean, scale))["moment"])
             self.ball = Ball(mean, more * scale * max(moment ** (1.0 / MOMENT), LEAST_SIZE))
 
+    def measure(self, ask: Callable[[ColumnMoments], Totals]) -> None:
+        """Measure the weighted sums of squares of the columns, and means. Cost: 1 pass, 1 round."""
+        totals = ask(ColumnMoments())
+        self.squares = np.asarray(totals["squares"]) * (1.0 + 1e-9)
+        self.means = np.asarray(totals["sums"]) / max(float(totals["weight"]), 1e-300)
+
     def take_survey(self, other: Rounding) -> None:
         """Take what a survey of the same rows has found."""
         self.columns, self.ball, self.is_surveyed = other.columns, other.ball, other.is_surveyed
+        self.squares, self.means = other.squares, other.means
 
     def restricted(self, columns: np.ndarray) -> Rounding:
         """Return the same for rows that have only these features."""
@@ -169,6 +182,8 @@ class Rounding:
         found.ball = Ball(None, self.radius)
         if np.ndim(self.columns):
             found.columns = self.columns[columns]
+        if self.squares is not None and self.means is not None:
+            found.squares, found.means = self.squares[columns], self.means[columns]
         return found
 
     def size(self, w: Vector) -> float:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from daskglm.certificates.hessian_factor import UNIT, GradientError, HessianFactor
+from daskglm.certificates.rounding import Rounding, Vector, excess
 from daskglm.core.requests import Totals
 from daskglm.core.summation import MOMENT
 from daskglm.losses.base import LARGEST_FALL
-from daskglm.objectives.bounds import Rounding, Vector, excess
-from daskglm.objectives.hessian_factor import UNIT, GradientError, HessianFactor
 
 # Least bound by a root of powers, which underflow below it; also covers the roundings of sums.
 LEAST = 1e-9

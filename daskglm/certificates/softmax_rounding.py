@@ -1,4 +1,4 @@
-"""Bounds on the distance of a value from the optimum, for the softmax: `bounds` with a margin for
+"""Bounds on the distance of a value from the optimum, for the softmax: `rounding` with a margin for
 each class.
 
 Vectors hold r = K - 1 sets of coefficients V = B'W along an orthonormal basis B of the classes'
@@ -15,13 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from daskglm.certificates.hessian_factor import UNIT, GradientError, HessianFactor
+from daskglm.certificates.rounding import FEW, RANDOM_SIGNS, Ball, Norms, Rounding, Vector
+from daskglm.core.column_requests import ColumnMoments
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import Spread, Totals
 from daskglm.core.summation import SUMMED_ROWS
 from daskglm.losses.base import Loss
-from daskglm.objectives.bounds import FEW, RANDOM_SIGNS, Ball, Norms, Rounding, Vector
-from daskglm.objectives.hessian_factor import UNIT, GradientError, HessianFactor
 from daskglm.penalties.ridge import Ridge
+from daskglm.penalties.tikhonov import Tikhonov
 
 # How often the bound on the norm of the best coefficients is improved. Each time is valid.
 IMPROVED = 3
@@ -58,7 +60,7 @@ class OutputRounding(Rounding):
     fit_intercept : bool
     on_device : bool
         Whether the sums are made on a GPU.
-    penalty : Ridge
+    penalty : Ridge or Tikhonov
         On the coefficients of features, r sets of them.
     mass : float
         C times the sum of the rows' weights.
@@ -73,7 +75,7 @@ class OutputRounding(Rounding):
         *,
         fit_intercept: bool,
         on_device: bool,
-        penalty: Ridge,
+        penalty: Ridge | Tikhonov,
         mass: float,
     ) -> None:
         run = None if facts.sparse else SUMMED_ROWS
@@ -101,6 +103,13 @@ class OutputRounding(Rounding):
         super().survey(ask, facts)
         self.n_features = every
         self.columns = np.tile(self.columns, self.sets)
+
+    def measure(self, ask: Callable[[ColumnMoments], Totals]) -> None:
+        """Measure the columns, alike for all sets; see `Rounding`. Cost: 1 pass, 1 round."""
+        super().measure(ask)
+        assert self.squares is not None
+        assert self.means is not None
+        self.squares, self.means = np.tile(self.squares, self.sets), np.tile(self.means, self.sets)
 
     def restricted(self, columns: np.ndarray) -> OutputRounding:
         """Return the same for some features; `columns` are their entries, of all sets."""

@@ -8,14 +8,14 @@ import pytest
 from scipy.special import xlogy
 
 import daskglm
+from daskglm.certificates.hessian_factor import HessianFactor
+from daskglm.certificates.local_rates import LARGEST_STEP, LEAST, LocalRates
+from daskglm.certificates.rounding import excess
 from daskglm.core.outcome import Reason
 from daskglm.core.requests import Problem
 from daskglm.data.blocks import Place, to_block
 from daskglm.engines.local import Local
 from daskglm.losses.table import find, loss_of_family
-from daskglm.objectives.bounds import excess
-from daskglm.objectives.hessian_factor import HessianFactor
-from daskglm.objectives.local_rates import LARGEST_STEP, LEAST, LocalRates
 from daskglm.objectives.primal import Objective
 from tests.glm import sample
 from tests.worker.test_rates import CASES
@@ -145,19 +145,19 @@ def test_rates_are_asked_once_and_of_points_with_a_hessian():
     objective = whole("gamma_inverse")
     near = objective.at(np.array([0.3, -0.4, 0.2, 3.0]), gram=True)
     passes = objective.passes
-    found = objective.with_rates(near)
+    found = objective.bounds.with_rates(near)
     assert found.rates is not None
     assert objective.passes == passes
-    assert objective.with_rates(found) is found
+    assert objective.bounds.with_rates(found) is found
     bare = objective.at(np.array([0.3, -0.4, 0.2, 3.0]))
-    assert objective.with_rates(bare) is bare
-    assert math.isnan(objective.bound(bare))
+    assert objective.bounds.with_rates(bare) is bare
+    assert math.isnan(objective.bounds.of(bare))
     objective.engine.close()
 
 
 def test_which_objectives_are_local():
     for loss, expected in (("gamma_inverse", True), ("gamma", False)):
         objective = whole(loss)
-        assert objective.is_local == expected
+        assert objective.bounds.is_local == expected
         objective.engine.close()
     assert loss_of_family("gamma", "identity").local_rate is None

@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
-from daskglm.objectives.output_bounds import contrasts
+from daskglm.certificates.softmax_rounding import contrasts
 from tests.oracle.softmax import Reference
 
 

@@ -11,6 +11,7 @@ from daskglm.core.requests import Problem
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.ordinal import ordinal_objective
 from daskglm.losses.ordinal import LOSS
+from daskglm.objectives.restriction import Restriction
 from daskglm.penalties.config import PenaltyConfig
 from daskglm.solvers.owlqn import owlqn
 from daskglm.solvers.proximal_newton import proximal_newton
@@ -58,7 +59,7 @@ def check_points(made, reference, solver, most=15):
     tightest = math.inf
     for point in points:
         value = reference.value(point.w.astype(LONG))
-        bound = made.bound(point)
+        bound = made.bounds.of(point)
         if not math.isnan(bound):
             assert float(value - least) <= bound + noise_of(made, point)
             tightest = min(tightest, bound / float(least))
@@ -128,7 +129,7 @@ def test_thresholds_that_do_not_increase_are_outside():
     made, _ = composite(X, y, l1_ratio=1.0)
     point = made.at(np.append(np.zeros(4), [0.0, 1.0, 0.5]), gram=True)
     assert point.value == math.inf
-    assert made.bound(point) == math.inf
+    assert made.bounds.of(point) == math.inf
 
 
 @pytest.mark.parametrize("l1_ratio", [1.0, 0.5])
@@ -136,16 +137,16 @@ def test_some_features_alone(l1_ratio):
     X, y = rows(4, n=120, K=3)
     made, _ = composite(X, y, 0.5, l1_ratio=l1_ratio)
     alone, _ = composite(np.ascontiguousarray(X[:, [1, 3]]), y, 0.5, l1_ratio=l1_ratio)
-    part = made.restricted(np.array([1, 3]))
+    part = Restriction.of(made, np.array([1, 3]))
     w = np.array([0.3, -0.2, -0.5, 0.7])
-    here, there = part.at(w, gram=True), alone.at(w, gram=True)
+    here, there = part.objective.at(w, gram=True), alone.at(w, gram=True)
     assert here.value == pytest.approx(there.value, rel=1e-13)
     np.testing.assert_allclose(here.gradient, there.gradient, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(here.gram, there.gram, rtol=1e-10, atol=1e-10)
     whole = part.at_whole(here, made.at(made.origin))
     assert whole.value == pytest.approx(here.value, rel=1e-13)
     np.testing.assert_array_equal(whole.w, [0.0, 0.3, 0.0, -0.2, -0.5, 0.7])
-    assert part.stored == 2 * len(y)
+    assert made.rows.meter.stored == 2 * len(y)
 
 
 def test_a_sample_of_the_rows_has_the_same_penalty():
@@ -154,7 +155,7 @@ def test_a_sample_of_the_rows_has_the_same_penalty():
     part = made.sample(0.5, seed=1)
     point = part.at(np.append(np.full(4, 0.1), [-0.5, 0.7]), gram=True)
     assert math.isfinite(point.value)
-    assert part.terms.value(point.w) == pytest.approx(0.4)
+    assert part.penalty.kinks.value(point.w) == pytest.approx(0.4)
 
 
 @pytest.mark.parametrize("mean", [1e2, 1e4])
@@ -171,7 +172,7 @@ def test_slopes_at_the_best_thresholds_are_within_what_the_tangent_allows(survey
     X = X + 2.0  # columns with means: thresholds move with them
     made, _ = composite(X, y, 0.5, l1_ratio=1.0)
     if surveyed:
-        made.survey()
+        made.bounds.survey()
     d, rng = made.n_features, np.random.default_rng(0)
     w = np.append(0.2 * rng.standard_normal(d), [-1.0, 0.3, 1.2])
     best = scipy.optimize.root(lambda t: made.at(np.append(w[:d], t)).gradient[d:], w[d:]).x
@@ -179,7 +180,7 @@ def test_slopes_at_the_best_thresholds_are_within_what_the_tangent_allows(survey
     for size in (1e-3, 0.05, 0.3):
         here = made.at(np.append(w[:d], best + size * np.array([1.0, 0.6, 1.3])))
         here = replace(here, near=(here.value - there.value) * (1.0 + 1e-6))
-        gradient, off, lower = made._settled(here, here.gradient[:d], np.zeros(d), 0.0)
+        gradient, off, lower = made.bounds._settled(here, here.gradient[:d], np.zeros(d), 0.0)
         changed = np.abs(there.gradient[:d] - gradient)
         assert (changed <= off * (1.0 + 1e-6) + 1e-7).all()
         assert lower >= here.value - there.value

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
+from daskglm.certificates.rounding import Rounding
 from daskglm.core import requests as core
 from daskglm.core.facts import DataSummary
 from daskglm.data.blocks import Place, to_block
@@ -14,7 +15,6 @@ from daskglm.engines.local import Local
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.runner import train
 from daskglm.losses.table import find
-from daskglm.objectives.bounds import Rounding
 from daskglm.objectives.primal import Objective
 from tests.covering import first_by_default
 from tests.objectives.families import LOCAL_NAMES, LOSS_NAMES, draw, targets

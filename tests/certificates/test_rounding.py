@@ -9,15 +9,15 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
+from daskglm.certificates import rounding
+from daskglm.certificates.hessian_factor import HessianFactor
+from daskglm.certificates.rounding import excess
 from daskglm.core.device import to_host
 from daskglm.core.requests import Problem
 from daskglm.data.blocks import Place, to_block
 from daskglm.engines.local import Local
 from daskglm.kernels import gram
 from daskglm.losses.table import LOSSES
-from daskglm.objectives import bounds
-from daskglm.objectives.bounds import excess
-from daskglm.objectives.hessian_factor import HessianFactor
 from daskglm.objectives.primal import Objective
 from tests.conftest import make_problem
 from tests.covering import each_choice
@@ -242,7 +242,7 @@ def test_a_survey_bounds_all_rows_and_columns(storage):
             np.where(rng.random(X.shape) < 0.3, 1.0 if storage == "pattern" else X, 0.0)
         )
     objective = whole_objective(X, np.where(rng.random(3000) < 0.5, 1.0, -1.0))
-    objective.survey()
+    objective.bounds.survey()
     ball, columns = objective.rounding.ball, objective.rounding.columns
     dense = X.toarray() if sp.issparse(X) else X
     farthest = np.linalg.norm(dense - ball.centre, axis=1).max()
@@ -260,7 +260,7 @@ def test_rows_that_are_nearly_one_are_in_their_ball():
     rng = np.random.default_rng(0)
     X = 1e6 + 1e-6 * rng.standard_normal((100, 4))  # powers of their distances underflow
     objective = whole_objective(X, np.where(rng.random(100) < 0.5, 1.0, -1.0))
-    objective.survey()
+    objective.bounds.survey()
     ball = objective.rounding.ball
     assert np.linalg.norm(X - ball.centre, axis=1).max() <= ball.radius <= 1e-2
     objective.engine.close()
@@ -316,15 +316,15 @@ def test_an_exact_hessian_on_a_device(cupy, sparse, d):
 
 
 def test_the_bounds_know_how_long_the_kernels_sum_in_the_precision_of_the_rows():
-    assert bounds.MOST_SUMMED >= gram.ROWS
+    assert rounding.MOST_SUMMED >= gram.ROWS
 
 
 def test_the_bounds_know_how_long_a_devices_kernels_sum(cupy):
     from daskglm.kernels.cuda import dense
 
-    assert bounds.DEVICE_NARROW == dense.NARROW
-    assert bounds.DEVICE_TILE >= dense.GRAM_THREADS
-    assert dense.GRAM_BYTES / np.dtype(np.float32).itemsize <= bounds.DEVICE_SUMMED
+    assert rounding.DEVICE_NARROW == dense.NARROW
+    assert rounding.DEVICE_TILE >= dense.GRAM_THREADS
+    assert dense.GRAM_BYTES / np.dtype(np.float32).itemsize <= rounding.DEVICE_SUMMED
 
 
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])

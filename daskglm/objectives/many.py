@@ -1,6 +1,6 @@
 """Points of several objectives with kinks on the same rows, evaluated by one pass for all of them.
 
-Each objective trains on the rows of a fold. Points are those that `Composite.at` makes, but for the
+Each objective trains on the rows of a fold. Points are those that `Objective.at` makes, but for the
 rounding of their sums, which is that of `worker.batched`.
 """
 
@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from daskglm.certificates.rounding import FLOAT32, Rounding
 from daskglm.core.batch_requests import EvaluateMany
 from daskglm.core.summation import LEAST_ROWS
 from daskglm.objectives.batched import BatchObjective
-from daskglm.objectives.bounds import FLOAT32, Rounding
-from daskglm.objectives.composite import Composite
 from daskglm.objectives.point import Point
+from daskglm.objectives.primal import Objective
 
 
 class Place(NamedTuple):
@@ -42,21 +42,21 @@ class Trial:
 
     Parameters
     ----------
-    objective : Composite
-        Made by `BatchComposite.adapted`.
+    objective : Objective
+        Made by `Many.adapted`.
     place : Place
     w : (size,) array
     exact : bool
         Whether the Hessian is summed in float64, whatever the dtype of the rows.
     """
 
-    objective: Composite
+    objective: Objective
     place: Place
     w: np.ndarray
     exact: bool = False
 
 
-class BatchComposite:
+class Many:
     """Objectives with kinks that share their passes.
 
     Parameters
@@ -68,7 +68,7 @@ class BatchComposite:
     def __init__(self, rows: BatchObjective) -> None:
         self.rows = rows
 
-    def adapted(self, objective: Composite) -> Composite:
+    def adapted(self, objective: Objective) -> Objective:
         """Return an objective, changed in place: its bounds allow for the rounding of these sums.
 
         Points that it evaluated before must not be used again.
@@ -80,7 +80,7 @@ class BatchComposite:
             fit_intercept=objective.fit_intercept,
             on_device=False,
             run=LEAST_ROWS,
-            penalty=objective.penalty,
+            penalty=objective.penalty.quadratic,
         )
         if facts.sparse:
             # tiles of sparse rows are made dense, so that their Grams are summed in float32
@@ -89,7 +89,7 @@ class BatchComposite:
 
     def evaluate(self, trials: Sequence[Trial]) -> list[Point]:
         """Evaluate all trials, with their Hessians. Cost: 1 pass, 1 round for all of them."""
-        W = np.array([trial.objective.terms.clip(trial.w) for trial in trials])
+        W = np.array([trial.objective.penalty.kinks.clip(trial.w) for trial in trials])
         fold = np.array([trial.place.fold for trial in trials])
         of = np.array([trial.place.of for trial in trials])
         exact, grams = any(trial.exact for trial in trials), tuple(range(len(trials)))
@@ -106,7 +106,7 @@ class BatchComposite:
 
 
 def _point(
-    objective: Composite,
+    objective: Objective,
     w: np.ndarray,
     loss: float,
     gradient: np.ndarray,
@@ -115,13 +115,13 @@ def _point(
     exact: bool,
 ) -> Point:
     """Make a point of an objective from sums of losses."""
-    penalty, pull = objective.penalty.value_and_gradient(w)
+    penalty, pull = objective.penalty.quadratic.value_and_gradient(w)
     hessian = objective.scale * gram
-    objective.penalty.add_to(hessian)
+    objective.penalty.quadratic.add_to(hessian)
     point = Point(
         objective,
         w,
-        objective.scale * loss + penalty + objective.terms.value(w),
+        objective.scale * loss + penalty + objective.penalty.kinks.value(w),
         objective.scale * gradient + pull,
         objective.new_token(),
         hessian,
