@@ -99,17 +99,17 @@ class OrdinalByTangent(ByTangent):
         """Bound what the thresholds add to the tangent, as if they were the best ones."""
         if not math.isfinite(point.near):
             return gradient, off, math.inf
-        if self.rounding.squares is None or self.rounding.means is None:
-            squares = self.objective.total_weight * (self.rounding.columns * np.ones(len(off))) ** 2
+        objective, columns = self.objective, self.rounding.columns
+        squares, means = self.rounding.squares, self.rounding.means
+        if squares is None or means is None:
+            apart = objective.total_weight * (columns * np.ones(len(off))) ** 2
         else:
             # means are off by rounding, which squares that are left bound
-            squares = self.rounding.squares - self.objective.total_weight * self.rounding.means**2
-            squares = np.maximum(squares, 0.0) + CANCELLED * self.rounding.squares
-            gradient = gradient + self.rounding.means * float(
-                point.gradient[self.objective.n_features :].sum()
-            )
-            off = off + np.abs(self.rounding.means) * constant
-        curvatures = self.objective.scale * self.loss.smoothness * squares
+            apart = np.maximum(squares - objective.total_weight * means**2, 0.0)
+            apart = apart + CANCELLED * squares
+            gradient = gradient + means * float(point.gradient[objective.n_features :].sum())
+            off = off + np.abs(means) * constant
+        curvatures = objective.scale * self.loss.smoothness * apart
         return gradient, off + np.sqrt(2.0 * point.near * curvatures), point.near
 
 

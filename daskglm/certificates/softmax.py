@@ -123,30 +123,23 @@ class SoftmaxByTangent(ByTangent):
         It is infinite where it is not small, and where the Hessian is not known.
         """
         objective, unheld = self.objective, self.objective.unheld
-        features = objective.features_unheld
         if point.gram is None or not self.has_unheld:
             return math.inf
+        features, rounding = objective.features_unheld, self.rounding
         # their part of the Hessian, in which the others are as they are
         block = point.gram[np.ix_(unheld, unheld)]
-        factor = HessianFactor.of(block, self.rounding.gram(exact=point.exact))
+        factor = HessianFactor.of(block, rounding.gram(exact=point.exact))
         off, constant, _ = self.errors(point, error, point.value)
-        off = np.append(
-            off[self.objective.unheld[:features]], np.full(len(block) - features, constant)
-        )
-        decrement = factor.decrement(point.gradient[self.objective.unheld]) + float(
-            factor.roots @ off
-        )
+        off = np.append(off[unheld[:features]], np.full(len(block) - features, constant))
+        decrement = factor.decrement(point.gradient[unheld]) + float(factor.roots @ off)
         if not math.isfinite(decrement):
             return math.inf
         # largest change of a row's margins by a step of norm one
         columns = np.ones(len(block))
-        columns[:features] = (self.rounding.columns * np.ones(self.objective.n_features))[
-            self.objective.unheld[:features]
-        ]
-        each = (columns * factor.roots).reshape(-1, self.objective.sets).sum(axis=0)
-        reach = math.hypot(
-            self.rounding.radius if features else 0.0, float(self.objective.fit_intercept)
-        )
+        largest = np.broadcast_to(rounding.columns, objective.n_features)
+        columns[:features] = largest[unheld[:features]]
+        each = (columns * factor.roots).reshape(-1, objective.sets).sum(axis=0)
+        reach = math.hypot(rounding.radius if features else 0.0, objective.fit_intercept)
         reach = min(reach * factor.root_trace, float(np.linalg.norm(each)))
         return decrement if self.loss.self_concordance * reach * decrement <= NEAR else math.inf
 
@@ -164,25 +157,23 @@ class SoftmaxByTangent(ByTangent):
 
         Near their best values it is as if they were there.
         """
+        objective, rounding = self.objective, self.rounding
         if math.isfinite(point.near):
-            squares = self.rounding.squares
+            squares = rounding.squares
             if squares is None:
-                squares = (
-                    self.objective.total_weight * (self.rounding.columns * np.ones(len(off))) ** 2
-                )
+                columns = rounding.columns * np.ones(len(off))
+                squares = objective.total_weight * columns**2
             moved = (
-                DISTANCE
-                * point.near
-                * np.sqrt(self.objective.scale * self.loss.smoothness * squares)
+                DISTANCE * point.near * np.sqrt(objective.scale * self.loss.smoothness * squares)
             )
             gradient, off = gradient.copy(), off + moved
-            features = self.objective.unheld[: self.objective.features_unheld]
+            features = objective.unheld[: objective.features_unheld]
             gradient[features] = off[features] = 0.0
             return gradient, off, EXCESS * point.near**2
-        if not self.objective.fit_intercept:
+        if not objective.fit_intercept:
             return gradient, off, 0.0
-        ball = Ball(None, self.rounding.radius)
-        fixed, rate = self.rounding.intercepts(point.w, point.gradient, constant, ball)
+        ball = Ball(None, rounding.radius)
+        fixed, rate = rounding.intercepts(point.w, point.gradient, constant, ball)
         loose = fixed + rate * self._largest_norm(point.value) if rate > 0.0 else fixed
         return gradient, off, loose if math.isfinite(loose) else math.inf
 

@@ -143,25 +143,25 @@ FAULTS = [
     # ---- kinks, bounds, and what nothing holds
     Fault(
         "a bound on one side holds a feature",
-        "objectives/composite.py",
-        "boxed = np.isfinite(terms.lower) & np.isfinite(terms.upper)",
-        "boxed = np.isfinite(terms.lower) | np.isfinite(terms.upper)",
+        "penalties/penalty.py",
+        "boxed = np.isfinite(kinks.lower) & np.isfinite(kinks.upper)",
+        "boxed = np.isfinite(kinks.lower) | np.isfinite(kinks.upper)",
         "certificates/test_unheld.py::test_bounds_on_one_side_hold_a_feature_that_is_at_one"
         " certificates/test_unheld.py",
     ),
     Fault(
-        "the objective on some features keeps the penalty's curvature of all",
-        "objectives/composite.py",
-        '    "unheld",\n    "counted_curvature",\n',
-        '    "unheld",\n',
-        "objectives/test_multinomial_composite.py solvers/test_working_sets.py",
+        "a copy of an objective keeps the bounds of the one that it is a copy of",
+        "objectives/primal.py",
+        'CACHED = ("bounds", "unheld")',
+        'CACHED = ("unheld",)',
+        "certificates/test_softmax.py solvers/test_working_sets.py fitting/test_edges.py",
     ),
     Fault(
         "tangent: slopes by features do not change up to the best intercept",
-        "objectives/composite.py",
+        "certificates/tangent.py",
         "return gradient, off + changed, slope * point.near",
         "return gradient, off, slope * point.near",
-        "objectives/test_batched_composite.py",
+        "objectives/test_many.py",
     ),
     Fault(
         "free features: a Hessian without rows near corners serves however far the best ones are",
@@ -175,8 +175,8 @@ FAULTS = [
         "certificates/tangent_certificate.py",
         "        point = replace(point)  # a new point, since the old one caches its bounds\n",
         "",
-        "objectives/test_multinomial_composite.py::test_a_survey_proves_what_rounding_hides"
-        " objectives/test_composite.py",
+        "certificates/test_softmax.py::test_a_survey_proves_what_rounding_hides"
+        " certificates/test_tangent.py",
     ),
     # ---- points that were not evaluated, and folds
     Fault(
@@ -195,10 +195,10 @@ FAULTS = [
     ),
     Fault(
         "values of a fold have the losses of rows that it holds out, too",
-        "objectives/batched_composite.py",
+        "objectives/many.py",
         "trained = self.rows.roles[:, fold] == 0",
         "trained = self.rows.roles[:, fold] <= 1",
-        "objectives/test_batched_composite.py",
+        "objectives/test_many.py",
     ),
     Fault(
         "many problems: the intercept is penalised in values, not in gradients",
@@ -224,24 +224,24 @@ FAULTS = [
     ),
     Fault(
         "thresholds that move with a coefficient: the sign of their part of its slope",
-        "objectives/ordinal_composite.py",
-        "gradient = gradient + self.means * float(",
-        "gradient = gradient - self.means * float(",
-        "objectives/test_ordinal_composite.py",
+        "certificates/ordinal.py",
+        "gradient = gradient + means * float(",
+        "gradient = gradient - means * float(",
+        "certificates/test_ordinal.py",
     ),
     Fault(
         "how far the best intercepts of several classes are: without the radius of the rows",
         "certificates/softmax_rounding.py",
         "return fixed, total * ball.radius / math.sqrt(2.0)",
         "return fixed, total / math.sqrt(2.0)",
-        "objectives/test_multinomial_composite.py certificates/test_softmax_rounding.py",
+        "certificates/test_softmax.py certificates/test_softmax_rounding.py",
     ),
     Fault(
         "several classes: slopes do not change up to the best values of what nothing holds",
-        "objectives/multinomial_composite.py",
+        "certificates/softmax.py",
         "gradient, off = gradient.copy(), off + moved",
         "gradient, off = gradient.copy(), off.copy()",
-        "objectives/test_multinomial_composite.py",
+        "certificates/test_softmax.py",
     ),
     # ---- what ends a fit
     Fault(

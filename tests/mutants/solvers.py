@@ -194,7 +194,7 @@ PENALTIES = [
         "penalties/nonsmooth.py",
         "return self._entries(np.abs(u) + error, curvature, c)",
         "return self._entries(np.abs(u), curvature, c)",
-        "penalties/test_nonsmooth.py objectives/test_composite.py",
+        "penalties/test_nonsmooth.py certificates/test_tangent.py",
     ),
     Fault(
         "largest step before a kink: the largest of several shares",

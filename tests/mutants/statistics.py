@@ -89,8 +89,8 @@ FAULTS = [
     Fault(
         "standardised multinomial: scales of columns in the wrong order",
         "fitting/penalised.py",
-        "np.tile(scale, sets),",
-        "np.repeat(scale, sets),",
+        "np.tile(scale, sets)",
+        "np.repeat(scale, sets)",
         "integration/test_multinomial_penalties.py"
         "::test_standardised_columns_have_the_coefficients_of_scaled_ones"
         " integration/test_multinomial_penalties.py",
