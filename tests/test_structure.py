@@ -40,5 +40,23 @@ def test_long_files_and_functions_are_seen():
     assert not list(violations("x = 1\n" * 300))
 
 
+def bases(source):
+    """Classes with two bases or more, beside protocols and marks of type variables."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ClassDef):
+            names = [ast.unparse(base).partition("[")[0] for base in node.bases]
+            if len([name for name in names if name not in ("Generic", "Protocol")]) > 1:
+                yield node.name
+
+
+@pytest.mark.parametrize(
+    "folder", ["objectives", "certificates", "solvers", "penalties", "worker", "engines", "fitting"]
+)
+def test_a_combination_is_a_value_and_no_class_of_two_bases(folder):
+    found = [name for path in (PACKAGE / folder).rglob("*.py") for name in bases(path.read_text())]
+    assert not found
+    assert list(bases("class A(B, C): pass\nclass D(B, Generic[T]): pass")) == ["A"]
+
+
 def test_only_the_command_line_lies_beside_the_folders():
     assert {path.name for path in PACKAGE.glob("*.py")} == {"__init__.py", "__main__.py", "cli.py"}
