@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 from daskglm.certificates.hessian_factor import UNIT
 from daskglm.certificates.local_rates import LocalRates
 from daskglm.certificates.rounding import HIDDEN, Rounding
+from daskglm.core.device import to_host
 from daskglm.core.requests import RateSums
 from daskglm.losses.base import Loss
 from daskglm.penalties.penalty import Penalty
@@ -108,16 +109,26 @@ class Bounds(ABC):
         """
         self.rounding.survey(self.objective.ask, self.objective.engine.facts)
 
+    def by_hessian(self, point: Point) -> float:
+        """Bound the distance of a point's value from the optimum by its Hessian. Cost: nothing."""
+        residual = to_host(point.residual)
+        if point.rates is not None:
+            decrement = point.factor.decrement(residual)
+            return point.rates.excess(self.rounding, point.factor, point.vectors[0], decrement)
+        if not (math.isfinite(self.loss.self_concordance) and math.isfinite(point.value)):
+            return math.inf
+        return self.rounding.by_own_hessian(point.factor, point.w, residual, point.error)
+
     def with_near_intercept(self, point: Point) -> Point:
         """Bound how far a point's constants are from the best ones for its coefficients.
 
         Returns the point with that bound, or as it is if none was found.
         """
-        return self.objective.with_near_intercept(point)
+        return self.objective.margins.near_constants(self.objective, point)
 
     def with_best_intercept(self, point: Point) -> Point:
         """Evaluate the same coefficients with the constants that fit them best."""
-        return self.objective.with_best_intercept(point)
+        return self.objective.margins.best_constants(self.objective, point)
 
     def of_whole(self, found: Point, point: Point, part: Restriction) -> Point:
         """Return a point of all features with what is known of it as one of some features."""

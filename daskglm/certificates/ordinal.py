@@ -18,12 +18,10 @@ import numpy as np
 
 from daskglm.certificates.bounds import Certify
 from daskglm.certificates.convexity import ByConvexity
-from daskglm.certificates.ordinal_rounding import OrdinalRounding
 from daskglm.certificates.rounding import EXACT
 from daskglm.certificates.tangent import ByTangent
 
 if TYPE_CHECKING:
-    from daskglm.objectives.ordinal import OrdinalObjective
     from daskglm.objectives.point import Point
 
 # Share of a column's squares by which those of its differences from the mean may be off. It covers
@@ -32,9 +30,7 @@ CANCELLED = 1e-9
 
 
 class OrdinalByConvexity(ByConvexity):
-    """Bounds on points of an `OrdinalObjective` whose penalty is a ridge of one strength."""
-
-    objective: OrdinalObjective
+    """Bounds for ordered classes where the penalty is a ridge of one strength."""
 
     def certificate(self, tol: float) -> Certify:
         """Return what the driver calls to bound the points of one solve."""
@@ -42,14 +38,7 @@ class OrdinalByConvexity(ByConvexity):
 
 
 class OrdinalByTangent(ByTangent):
-    """Bounds on points of an `OrdinalObjective` with any penalty."""
-
-    objective: OrdinalObjective
-
-    @property
-    def rounding(self) -> OrdinalRounding:
-        """Bounds on the rounding errors of the objective's sums."""
-        return self.objective.rounding
+    """Bounds for ordered classes with any penalty."""
 
     @property
     def wants_hessian(self) -> bool:
@@ -86,9 +75,7 @@ class OrdinalByTangent(ByTangent):
             return False
         by_hessian = math.inf
         if point.gram is not None:
-            by_hessian = self.rounding.by_thresholds_too(
-                point.factor, point.w, point.residual, EXACT
-            )
+            by_hessian = self.rounding.by_own_hessian(point.factor, point.w, point.residual, EXACT)
         # what thresholds add is by curvatures, which a survey lowers, too
         nominal = self.nominal(replace(point, near=0.0))
         return min(nominal, by_hessian) <= tol * point.value
@@ -129,7 +116,7 @@ class OrdinalCertificate:
         if bounds.is_hidden(point, self.tol):
             bounds.survey()
             # a new point, since the old one caches its bounds
-            point = objective.with_near(replace(point))
+            point = objective.margins.known(objective, replace(point))
             gap = point.relative_gap
 
         features = bounds.of_features(point) / max(point.value, np.finfo(float).tiny)
@@ -138,6 +125,6 @@ class OrdinalCertificate:
         # a point that fails with its best thresholds is not tried again before the features' part
         # of the bound has fallen tenfold
         self.settle_below = 0.1 * features
-        settled = objective.with_best_intercept(point)
+        settled = bounds.with_best_intercept(point)
         better = settled.relative_gap
         return (settled, better) if better < gap else (point, gap)

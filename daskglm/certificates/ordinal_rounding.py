@@ -129,14 +129,12 @@ class OrdinalRounding(Rounding):
         off = 2.0 * UNIT * float(((FEW + gaps) * slopes).sum())
         return error._replace(adding=error.adding + off)
 
-    def hessian(self, w: Vector, *, exact: bool, likely: bool = False) -> float:
+    def hessian(self, w: Vector, *, exact: bool) -> float:
         """Bound the error of an entry (j, k) of a Hessian as a share of sqrt(H_jj H_kk).
 
         To `gram` it adds what roundings of margins and of gaps do to curvatures.
         """
-        found = self.gram(exact=exact, likely=likely)
-        if likely:
-            return found
+        found = self.gram(exact=exact)
         gap = float(np.diff(self.thresholds(w)).max(initial=0.0))
         return found + 2.0 * UNIT * (self.row * self.size(w) + FEW + gap)
 
@@ -235,11 +233,11 @@ class OrdinalRounding(Rounding):
         reach = max(float(factor.roots.max()), self._barrier_reach(factor, gaps, 0))
         return excess(decrement, reach)
 
-    def by_thresholds_too(
-        self, factor: HessianFactor, w: np.ndarray, gradient: np.ndarray, error: GradientError
+    def by_own_hessian(
+        self, factor: HessianFactor, w: Vector, gradient: np.ndarray, error: GradientError
     ) -> float:
         """Bound the excess at w by the whole Hessian there: `bounds.excess`; perhaps infinite."""
-        if not factor.proves:
+        if not (factor.proves and self.loss.is_bounded):
             return math.inf
         decrement = factor.decrement(gradient)
         decrement += factor.error(error, self.n_features, self.columns)

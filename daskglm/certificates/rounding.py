@@ -449,6 +449,16 @@ class Rounding:
             return False
         return self.convex(w, 0.0 * w, value, error, span, near) > HIDDEN * wanted
 
+    def hessian(self, w: Vector, *, exact: bool) -> float:
+        """Bound the error of an entry of a Hessian at w, as `gram` does of a Gram."""
+        return self.gram(exact=exact)
+
+    def by_own_hessian(
+        self, factor: HessianFactor, w: Vector, gradient: np.ndarray, error: GradientError
+    ) -> float:
+        """Bound the excess at w by the Hessian there."""
+        return self.by_hessian(factor, gradient, error)
+
     def by_hessian(
         self, factor: HessianFactor, gradient: np.ndarray, error: GradientError, moved: float = 0.0
     ) -> float:

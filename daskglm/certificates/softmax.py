@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,9 +14,9 @@ from daskglm.certificates.softmax_rounding import DISTANCE, EXCESS, NEAR, Output
 from daskglm.certificates.tangent import ByTangent
 
 if TYPE_CHECKING:
-    from daskglm.objectives.multinomial import MultinomialObjective
     from daskglm.objectives.point import Point
     from daskglm.objectives.restriction import Restriction
+    from daskglm.objectives.softmax import Softmax
 
 # Error of a margin, times the loss's self-concordance, up to which curvatures there are those at
 # the exact margin but for a share of twice as much. Chosen.
@@ -24,14 +24,19 @@ STEADY = 1e-3
 
 
 class SoftmaxByTangent(ByTangent):
-    """Bounds on points of a `MultinomialObjective` with any penalty."""
+    """Bounds on points of an objective of several classes with any penalty."""
 
-    objective: MultinomialObjective
+    @property
+    def margins(self) -> Softmax:
+        """Those of the objective."""
+        found: Any = self.objective.margins
+        return found
 
     @property
     def rounding(self) -> OutputRounding:
         """Bounds on the rounding errors of the objective's sums."""
-        return self.objective.rounding
+        found: Any = self.objective.rounding
+        return found
 
     def unheld_features(self, point: Point) -> int:
         """Return the number of features that only `unheld.can_settle` would bound: none."""
@@ -40,12 +45,12 @@ class SoftmaxByTangent(ByTangent):
     @property
     def wants_hessian(self) -> bool:
         """Whether there are coefficients that only a Hessian of all can bound: of features."""
-        return self.objective.features_unheld > 0
+        return self.margins.features_unheld > 0
 
     @property
     def has_unheld(self) -> bool:
         """Whether there are coefficients that nothing holds."""
-        return len(self.objective.unheld) > 0
+        return len(self.margins.unheld) > 0
 
     def of(self, point: Point) -> float:
         """Bound the distance of a point's value from the optimum; see `ByTangent.of`.
@@ -88,9 +93,7 @@ class SoftmaxByTangent(ByTangent):
         are held by nothing.
         """
         looks = (
-            self.objective.fit_intercept
-            and point.gram is None
-            and not self.objective.features_unheld
+            self.objective.fit_intercept and point.gram is None and not self.margins.features_unheld
         )
         return super().with_near_intercept(point) if looks else point
 
@@ -104,7 +107,7 @@ class SoftmaxByTangent(ByTangent):
         """
         off, constant, of_value = super().errors(point, error, value)
         rounding, d = self.rounding, self.objective.n_features
-        known = self.objective.fit_intercept and self.objective.sets == self.objective.outputs
+        known = self.objective.fit_intercept and self.margins.is_full
         if error is EXACT or point.gram is None or not known:
             return off, constant, of_value
         margin = rounding.margin_error(point.w)
@@ -122,10 +125,10 @@ class SoftmaxByTangent(ByTangent):
 
         It is infinite where it is not small, and where the Hessian is not known.
         """
-        objective, unheld = self.objective, self.objective.unheld
+        objective, unheld = self.objective, self.margins.unheld
         if point.gram is None or not self.has_unheld:
             return math.inf
-        features, rounding = objective.features_unheld, self.rounding
+        features, rounding = self.margins.features_unheld, self.rounding
         # their part of the Hessian, in which the others are as they are
         block = point.gram[np.ix_(unheld, unheld)]
         factor = HessianFactor.of(block, rounding.gram(exact=point.exact))
@@ -138,7 +141,7 @@ class SoftmaxByTangent(ByTangent):
         columns = np.ones(len(block))
         largest = np.broadcast_to(rounding.columns, objective.n_features)
         columns[:features] = largest[unheld[:features]]
-        each = (columns * factor.roots).reshape(-1, objective.sets).sum(axis=0)
+        each = (columns * factor.roots).reshape(-1, self.margins.sets).sum(axis=0)
         reach = math.hypot(rounding.radius if features else 0.0, objective.fit_intercept)
         reach = min(reach * factor.root_trace, float(np.linalg.norm(each)))
         return decrement if self.loss.self_concordance * reach * decrement <= NEAR else math.inf
@@ -148,7 +151,7 @@ class SoftmaxByTangent(ByTangent):
 
         Cost: 1 pass, some rounds.
         """
-        return point if self.objective.features_unheld else super().with_best_intercept(point)
+        return point if self.margins.features_unheld else super().with_best_intercept(point)
 
     def _settled(
         self, point: Point, gradient: np.ndarray, off: np.ndarray, constant: float
@@ -167,7 +170,7 @@ class SoftmaxByTangent(ByTangent):
                 DISTANCE * point.near * np.sqrt(objective.scale * self.loss.smoothness * squares)
             )
             gradient, off = gradient.copy(), off + moved
-            features = objective.unheld[: objective.features_unheld]
+            features = self.margins.unheld[: self.margins.features_unheld]
             gradient[features] = off[features] = 0.0
             return gradient, off, EXCESS * point.near**2
         if not objective.fit_intercept:
@@ -184,6 +187,6 @@ class SoftmaxByTangent(ByTangent):
         """
         self.objective.rounding = part.whole.rounding.restricted(part.columns)
         near = math.inf
-        if self.objective.features_unheld:
+        if self.margins.features_unheld:
             near = self._nearness(point, point.error)
         return replace(found, near=near)

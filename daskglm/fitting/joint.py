@@ -67,7 +67,7 @@ _MULTINOMIAL = JointFit(
     outputs.start_of_outputs,
     outputs.coefficients,
     outputs.settled_outputs,
-    lambda objective: {"sets": objective.sets},
+    lambda objective: {"sets": objective.margins.sets},
     settings=outputs.solvable,
     iterates=outputs.with_last_bound,
 )
@@ -76,7 +76,7 @@ _ORDINAL = JointFit(
     ordinal.start_of_ordinal,
     ordinal.coefficients,
     ordinal.settled_ordinal,
-    lambda objective: {"constants": len(objective.classes) - 1},
+    lambda objective: {"constants": objective.margins.constants},
     statistics=ordinal.ordinal_statistics,
 )
 JOINT_FITS = {"multinomial": _MULTINOMIAL, **{link.loss.name: _ORDINAL for link in LINKS.values()}}

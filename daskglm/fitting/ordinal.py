@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.certificates.ordinal import OrdinalByTangent
 from daskglm.core.engine import Engine
 from daskglm.core.outcome import Reason
 from daskglm.core.requests import Problem
@@ -17,8 +16,10 @@ from daskglm.fitting.driver import Solution
 from daskglm.fitting.penalised import with_penalty
 from daskglm.fitting.unpenalised import warn_if_dependent
 from daskglm.losses.base import Loss
-from daskglm.objectives.ordinal import OrdinalObjective
+from daskglm.losses.ordinal import link_of_loss
+from daskglm.objectives.ordered import Ordered
 from daskglm.objectives.point import Point
+from daskglm.objectives.primal import Objective
 
 # Margins are scaled up to this size: the loss of rows on their own side of all thresholds is less
 # than the least normal number then, and 0.7 for rows on a threshold.
@@ -29,7 +30,7 @@ NONE = 1e-300
 
 def ordinal_objective(
     engine: Engine, problem: Problem, weights: tuple[float, ...], loss: Loss, settings: FitConfig
-) -> OrdinalObjective:
+) -> Objective:
     """Make the objective of all classes, which have these weights, in the order of their labels.
 
     Classes without weight are left out. Raises ValueError where fewer than two are left.
@@ -40,22 +41,17 @@ def ordinal_objective(
         raise ValueError(
             f"only the class {_plain(held[0][0])!r} has weight: thresholds between classes want two"
         )
-    given: dict[str, Any] = {
-        "classes": tuple(label for label, _ in held),
-        "weights": [weight for _, weight in held],
-        "C": settings.weight_of_losses(sum(weights)),
-    }
-    return with_penalty(
-        OrdinalObjective,
-        (engine, problem, loss),
-        settings,
-        bounded=OrdinalByTangent,
-        constants=len(held) - 1,
-        **given,
+    margins = Ordered(
+        engine.facts.n_features or 0,
+        classes=tuple(label for label, _ in held),
+        shares=np.array([weight for _, weight in held], float),
+        link=link_of_loss(loss.name),
     )
+    C = settings.weight_of_losses(sum(weights))
+    return with_penalty(engine, problem, loss, settings, margins, C=C)
 
 
-def start_of_ordinal(start: Any, objective: OrdinalObjective, labels: np.ndarray) -> np.ndarray:
+def start_of_ordinal(start: Any, objective: Objective, labels: np.ndarray) -> np.ndarray:
     """Return where an ordinal fit starts, from coefficients (d,) and thresholds (K - 1,).
 
     Raises ValueError for other shapes, and for thresholds that do not increase.
@@ -79,7 +75,7 @@ def start_of_ordinal(start: Any, objective: OrdinalObjective, labels: np.ndarray
 
 
 def coefficients(
-    objective: OrdinalObjective, w: np.ndarray, labels: np.ndarray
+    objective: Objective, w: np.ndarray, labels: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return coefficients (1, d) and thresholds (K - 1,) of all labels.
 
@@ -101,10 +97,10 @@ def coefficients(
     return w[None, :d], thresholds
 
 
-def _places(objective: OrdinalObjective, labels: np.ndarray) -> list[int]:
+def _places(objective: Objective, labels: np.ndarray) -> list[int]:
     """Return the places among all labels of the classes of an objective."""
     known = labels.tolist()
-    return [known.index(_plain(label)) for label in objective.classes]
+    return [known.index(_plain(label)) for label in objective.margins.labels]
 
 
 def _plain(label: Any) -> Any:
@@ -112,7 +108,7 @@ def _plain(label: Any) -> Any:
     return label.item() if hasattr(label, "item") else label
 
 
-def is_separated(objective: OrdinalObjective, point: Point) -> bool:
+def is_separated(objective: Objective, point: Point) -> bool:
     """Return whether every row lies between the thresholds of its class, beyond rounding.
 
     Then there is no optimum without a penalty. Cost: 1 pass.
@@ -126,7 +122,7 @@ def is_separated(objective: OrdinalObjective, point: Point) -> bool:
     return scaled <= NONE * objective.total_weight
 
 
-def settled_ordinal(objective: OrdinalObjective, solution: Solution) -> Solution:
+def settled_ordinal(objective: Objective, solution: Solution) -> Solution:
     """Return the solution as it should be reported: separable classes have none without a penalty.
 
     Cost: 1 pass without a penalty, and what `warn_if_dependent` takes.
@@ -142,7 +138,7 @@ def settled_ordinal(objective: OrdinalObjective, solution: Solution) -> Solution
     return solution
 
 
-def ordinal_statistics(objective: OrdinalObjective, point: Point) -> dict[str, float]:
+def ordinal_statistics(objective: Objective, point: Point) -> dict[str, float]:
     """Return the fields of a `Report` that come from the likelihood.
 
     - log_likelihood, and deviance, which is minus twice that;
@@ -158,10 +154,11 @@ def ordinal_statistics(objective: OrdinalObjective, point: Point) -> dict[str, f
     facts = objective.engine.facts
     penalty = objective.penalty.value(point.w)
     deviance = 2.0 * (point.value - penalty) / objective.scale
-    shares = objective.shares
+    margins = Ordered.of(objective)
+    shares = margins.shares
     if facts.largest_offset:
         start = objective.origin[objective.n_features :]
-        null = 2.0 * objective.best_thresholds(point, start, share=0.0)[1]
+        null = 2.0 * margins.best_thresholds(objective, point, start, share=0.0)[1]
     else:
         null = -2.0 * float(shares @ np.log(shares / shares.sum()))
     found = {

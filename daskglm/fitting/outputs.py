@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.certificates.softmax import SoftmaxByTangent
 from daskglm.certificates.softmax_rounding import contrasts
 from daskglm.core.engine import Engine
 from daskglm.core.outcome import Reason
@@ -17,7 +16,8 @@ from daskglm.fitting.config import FitConfig
 from daskglm.fitting.driver import Solution
 from daskglm.fitting.penalised import with_penalty
 from daskglm.losses.base import Loss
-from daskglm.objectives.multinomial import MultinomialObjective
+from daskglm.objectives.primal import Objective
+from daskglm.objectives.softmax import Softmax
 from daskglm.solvers import get_solver
 from daskglm.solvers.iterate import Iterate, Iterates
 
@@ -30,7 +30,7 @@ LARGE = 800
 
 def multinomial_objective(
     engine: Engine, problem: Problem, weights: tuple[float, ...], loss: Loss, settings: FitConfig
-) -> MultinomialObjective:
+) -> Objective:
     """Make the objective of all classes, which have these weights, in the order of their labels.
 
     Classes without weight are left out where there are intercepts, since theirs would be minus
@@ -48,24 +48,16 @@ def multinomial_objective(
         places = [k for k in places if weights[k] > 0.0]  # type: ignore[assignment]
         if len(places) == 1:
             places = sorted({places[0], 0 if places[0] else 1})  # type: ignore[assignment]
-    given: dict[str, Any] = {
-        "classes": tuple(labels[k] for k in places),
-        "weights": [weights[k] for k in places],
-        "C": float(settings.C),
-        "fit_intercept": bool(settings.fit_intercept),
-    }
-    # kinks want the coefficients of the classes themselves
-    given["basis"] = contrasts(len(places)) if settings.penalty.is_smooth else np.eye(len(places))
-    sets = given["basis"].shape[1]
-    return with_penalty(
-        MultinomialObjective,
-        (engine, problem, loss),
-        settings,
-        bounded=SoftmaxByTangent,
-        constants=sets * given["fit_intercept"],
-        sets=sets,
-        **given,
+    K = len(places)
+    margins = Softmax(
+        engine.facts.n_features or 0,
+        classes=tuple(labels[k] for k in places),
+        shares=np.array([weights[k] for k in places], float),
+        # kinks want the coefficients of the classes themselves
+        basis=contrasts(K) if settings.penalty.is_smooth else np.eye(K),
+        fit_intercept=bool(settings.fit_intercept),
     )
+    return with_penalty(engine, problem, loss, settings, margins, C=float(settings.C))
 
 
 def solvable(settings: FitConfig) -> FitConfig:
@@ -84,26 +76,26 @@ def solvable(settings: FitConfig) -> FitConfig:
     return replace(settings, solver=INSTEAD, why=f"{settings.why}; multinomial: {INSTEAD}")
 
 
-def start_of_outputs(start: Any, objective: MultinomialObjective, labels: np.ndarray) -> np.ndarray:
+def start_of_outputs(start: Any, objective: Objective, labels: np.ndarray) -> np.ndarray:
     """Return where a multinomial fit starts, from coefficients (K, d) and intercepts (K,)."""
     if start is None:
         return np.array(objective.origin)  # a copy
     coef, intercept = np.atleast_2d(start[0]), np.atleast_1d(start[1])
-    K = len(labels)
-    if coef.shape != (K, objective.width) or len(intercept) not in (1, K):
+    margins, K = Softmax.of(objective), len(labels)
+    if coef.shape != (K, margins.width) or len(intercept) not in (1, K):
         raise ValueError(
             f"warm_start has coefficients of shape {np.shape(start[0])} and intercepts of shape "
-            f"{np.shape(start[1])}; this fit has {K} classes and {objective.width} features: it "
-            f"wants ({K}, {objective.width}) and ({K},)"
+            f"{np.shape(start[1])}; this fit has {K} classes and {margins.width} features: it "
+            f"wants ({K}, {margins.width}) and ({K},)"
         )
     W = coef
     if objective.fit_intercept:
         W = np.concatenate([coef, np.broadcast_to(intercept, K)[:, None]], axis=1)
-    return objective.vector(W[_places(objective, labels)])
+    return margins.vector(W[_places(objective, labels)])
 
 
 def coefficients(
-    objective: MultinomialObjective, w: np.ndarray, labels: np.ndarray
+    objective: Objective, w: np.ndarray, labels: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return coefficients (K, d) and intercepts (K,) of all labels; intercepts sum to zero.
 
@@ -111,7 +103,8 @@ def coefficients(
     of at most the rounding of one anywhere: the largest of the other margins is nowhere below their
     mean, which is that of their intercepts.
     """
-    W, d, K = objective.matrix(w), objective.width, len(labels)
+    margins, K = Softmax.of(objective), len(labels)
+    W, d = margins.matrix(w), margins.width
     coef, intercept = np.zeros((K, d)), np.zeros(K)
     places = _places(objective, labels)
     coef[places] = W[:, :d]
@@ -122,17 +115,17 @@ def coefficients(
     return coef, intercept
 
 
-def _places(objective: MultinomialObjective, labels: np.ndarray) -> list[int]:
+def _places(objective: Objective, labels: np.ndarray) -> list[int]:
     """Return the places among all labels of the classes of an objective."""
     known = labels.tolist()
-    return [known.index(_plain(label)) for label in objective.classes]
+    return [known.index(_plain(label)) for label in objective.margins.labels]
 
 
 def _plain(label: Any) -> Any:
     return label.item() if hasattr(label, "item") else label
 
 
-def with_last_bound(objective: MultinomialObjective, iterates: Iterates) -> Iterates:
+def with_last_bound(objective: Objective, iterates: Iterates) -> Iterates:
     """Pass on the iterates of a solver, and at its end the last point with a better bound.
 
     That is by how near its intercepts are to the best ones. Cost: 0 passes, 1 round.
@@ -150,7 +143,7 @@ def with_last_bound(objective: MultinomialObjective, iterates: Iterates) -> Iter
         yield iterate
 
 
-def settled_outputs(objective: MultinomialObjective, solution: Solution) -> Solution:
+def settled_outputs(objective: Objective, solution: Solution) -> Solution:
     """Return the solution as it should be reported: separable classes have none without a penalty.
 
     Cost: 1 pass without a penalty, else nothing.

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from daskglm.certificates.bounds import Bounds
-from daskglm.certificates.tangent import ByTangent
 from daskglm.core.column_requests import ColumnMoments
 from daskglm.core.engine import Engine
 from daskglm.core.requests import Problem
 from daskglm.data.partitions import Partitions
 from daskglm.fitting.config import FitConfig
 from daskglm.losses.base import Loss
+from daskglm.objectives.margins import Margins
 from daskglm.objectives.primal import Objective
 from daskglm.penalties.builtin import penalty_of
 from daskglm.penalties.resolved import ResolvedPenalty
 from daskglm.solvers import get_solver
-
-O = TypeVar("O", bound=Objective)  # noqa: E741
 
 # Share of a column's mean square below which its variance may be rounding: it is constant then.
 CONSTANT = 1e-13
@@ -43,48 +39,39 @@ def wants_any_penalty(settings: FitConfig) -> bool:
 
 
 def with_penalty(
-    make: Callable[..., O],
-    rows: tuple[Engine, Problem, Loss],
+    engine: Engine,
+    problem: Problem,
+    loss: Loss,
     settings: FitConfig,
+    margins: Margins,
     *,
-    bounded: type[Bounds] = ByTangent,
-    constants: int,
-    sets: int = 1,
     scale: np.ndarray | None = None,
     **given: Any,
-) -> O:
+) -> Objective:
     """Make the objective of one problem with the penalty of the settings.
 
     Parameters
     ----------
-    make : callable
-        The class of the objective.
-    rows : tuple of (Engine, Problem, Loss)
-    settings : FitConfig
-    bounded : callable
-        Makes bounds for any penalty, where the fit wants these.
-    constants, sets : int
-        Entries of vectors that are not features', and coefficients of a feature.
+    margins : Margins
     scale : (d,) array, optional
         That of `scale_of`, if it is known.
     **given
-        Further arguments of the objective.
+        Further arguments of `Objective`.
 
     Raises ValueError where the penalty does not fit the features. Cost: nothing; 1 pass to
     standardise.
     """
     if not wants_any_penalty(settings):
-        return make(*rows, **given)
-    engine, problem, _ = rows
-    d, passes = engine.facts.n_features or 0, 0.0
+        return Objective(engine, problem, loss, margins=margins, **given)
+    d, passes, sets = margins.width, 0.0, margins.sets
     asked = settings.penalty.for_features(d, None)
     if scale is None:
         scale, passes = scale_of(engine, problem, asked)
     if sets > 1:
         asked, scale = asked.repeated(sets, d), np.tile(scale, sets)
     strength = 0.0 if math.isinf(given["C"]) else 1.0
-    penalty = penalty_of(asked, scale, len(scale) + constants, strength=strength)
-    objective = make(*rows, penalty=penalty, bounded=bounded, **given)
+    given["penalty"] = penalty_of(asked, scale, margins.size, strength=strength)
+    objective = Objective(engine, problem, loss, margins=margins, any_penalty=True, **given)
     objective.rows.meter.passes = objective.prepared = passes
     return objective
 

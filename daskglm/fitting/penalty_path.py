@@ -14,7 +14,6 @@ from functools import partial
 
 import numpy as np
 
-from daskglm.certificates.tangent import ByTangent
 from daskglm.core.engine import Engine
 from daskglm.core.outcome import Reason
 from daskglm.core.requests import Problem
@@ -158,7 +157,7 @@ class PathProblem:
             sides=self.sides,
             start=self.loss.start(self.engine.facts),
             penalty=penalty_of(asked, self.scale, size, strength=strength),
-            bounded=ByTangent,
+            any_penalty=True,
         )
 
     def known(self, objective: Objective) -> Point | None:

@@ -55,6 +55,7 @@ from daskglm.fitting.unpenalised import settled, warn_of_separated_classes
 from daskglm.losses.base import Loss
 from daskglm.losses.table import convex_beside, find
 from daskglm.objectives.batched import BatchObjective
+from daskglm.objectives.margins import OneMargin
 from daskglm.objectives.primal import Objective
 from daskglm.solvers import SolverSpec, costs, get_solver, solver_names
 from daskglm.solvers.constant import constant
@@ -203,14 +204,12 @@ def objective_of(
     is_part = problem.fold is not None and loss.bends
     given: dict[str, Any] = {
         "C": settings.weight_of_losses(sum(sides)),
-        "fit_intercept": bool(settings.fit_intercept),
         "span": math.inf if is_part else loss.span(engine.facts, positive, negative),
         "sides": (positive, negative),
         "start": loss.start(engine.facts),
     }
-    constants = int(given["fit_intercept"])
-    rows = engine, problem, loss
-    return with_penalty(Objective, rows, settings, constants=constants, scale=scale, **given)
+    margins = OneMargin(engine.facts.n_features or 0, bool(settings.fit_intercept))
+    return with_penalty(engine, problem, loss, settings, margins, scale=scale, **given)
 
 
 # ---- checkpoints

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,10 +26,10 @@ from daskglm.certificates.hessian_factor import HessianFactor
 from daskglm.core.column_requests import ColumnSigns
 from daskglm.core.device import to_host
 from daskglm.losses.base import Loss
-from daskglm.objectives.ordinal import OrdinalObjective
+from daskglm.losses.ordinal import LINKS
+from daskglm.objectives.ordered import Ordered
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
-from daskglm.objectives.several_intercepts import SeveralIntercepts
 from daskglm.solvers.linear_systems import step_by_products
 
 # Most features of a Gram that is formed for what is looked for when a fit ends: 32 MB, and a second
@@ -151,11 +152,19 @@ def _with_logit(objective: Objective, point: Point) -> tuple[Objective, Point]:
 
     Others come back as they are. Cost: some passes with a Hessian, or nothing.
     """
-    other = isinstance(objective, OrdinalObjective) and not objective.link.splits
-    if not other or objective.bounds.any_penalty or not _is_cheap(objective):
+    margins = objective.margins
+    if not isinstance(margins, Ordered) or margins.link.splits:
         return objective, point
-    assert isinstance(objective, OrdinalObjective)
-    with_logit, w = objective.with_logit(to_host(point.w))
+    if objective.bounds.any_penalty or not _is_cheap(objective):
+        return objective, point
+    logit, ones = LINKS["logit"], np.ones(1)
+    problem = replace(objective.problem, loss=logit.loss.ref)
+    given: Any = {"C": objective.scale, "penalty": objective.penalty}
+    made = replace(margins, link=logit)
+    with_logit = Objective(objective.engine, problem, logit.loss, margins=made, **given)
+    # by slope and value of the logit of F at its median
+    w, d = to_host(point.w), margins.width
+    w = margins.link.steepness * np.append(w[:d], w[d:] - margins.link.quantiles(ones, ones))
     free = np.ones(objective.size, bool)
     with np.errstate(all="ignore"):
         seen = with_logit.at(w, gram=True)
@@ -178,7 +187,7 @@ def runaways(objective: Objective, point: Point) -> list[int]:
     for each direction that is followed, or 108 where there are more features than a Hessian is
     formed for. Of ordered classes with another link than the logit up to 6 more that ask the logit.
     """
-    several = isinstance(objective, SeveralIntercepts)
+    several = len(objective.margins.labels) > 0
     ends = None if several else ends_of(objective.loss)
     free, d = free_entries(objective), objective.n_features
     if (ends is None and not several) or objective.only_side or not free.any():
@@ -222,8 +231,8 @@ def _columns(objective: Objective, ends: Ends | None, free: np.ndarray) -> list[
     Cost: 1 pass, or nothing for rows on a device, and for very many columns and classes.
     """
     d = objective.engine.facts.n_features or 0
-    if isinstance(objective, SeveralIntercepts):
-        request = ColumnSigns(objective.classes)
+    if objective.margins.labels:
+        request = ColumnSigns(objective.margins.labels)
     else:
         assert ends is not None
         request = ColumnSigns((), ends.low, ends.high)

@@ -10,6 +10,7 @@ import numpy as np
 from daskglm.core.device import to_host
 from daskglm.core.requests import EvaluateAlong, ResidualSums
 from daskglm.objectives.convex import Seen, least_of_several
+from daskglm.objectives.margins import best_shift
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
 
@@ -75,7 +76,7 @@ def at_best_constant(objective: Objective, origin: np.ndarray) -> np.ndarray:
         return origin
     point = objective.at(objective.origin)
     if math.isfinite(point.value):
-        shift, before = objective.best_intercept(point), objective.start
+        shift, before = best_shift(objective, point), objective.start
         bounded = loss.link is not None and loss.link.is_bounded
         # at the end of what a link takes rounding may put a margin outside: stay short of it
         for share in SHORT if math.isfinite(shift) else ():

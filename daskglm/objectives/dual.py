@@ -37,6 +37,7 @@ from daskglm.core.requests import (
 )
 from daskglm.objectives.dual_intercept import constant_feature, value_at_zero
 from daskglm.objectives.dual_penalty import DualPenalty, Plane, balanced
+from daskglm.objectives.margins import best_shift
 from daskglm.objectives.point import NO_GRADIENT, Point
 from daskglm.objectives.primal import SAME_VALUE, Objective, tokens
 
@@ -469,7 +470,7 @@ class Dual:
         largest_margin = float(np.linalg.norm(w)) * objective.engine.facts.largest_row_norm
         reach = largest_margin + objective.span + 1.0
         point = Point(objective, w, math.nan, NO_GRADIENT, token)
-        return objective.best_intercept(point, min(max(start, -reach), reach))
+        return best_shift(objective, point, min(max(start, -reach), reach))
 
     def _value(self, own: np.ndarray, side: np.ndarray, at: np.ndarray, primal: float) -> float:
         """Return the dual value, where the dual variables are balanced for an intercept.

@@ -8,6 +8,7 @@ import numpy as np
 
 from daskglm.losses.conjugates import losses
 from daskglm.losses.table import law_of
+from daskglm.objectives.margins import best_shift
 from daskglm.objectives.primal import Objective
 
 # Part of the mean row's squared norm that counts in the step of an intercept: among 1, 0.3, 0.1 and
@@ -74,6 +75,6 @@ def value_at_zero(objective: Objective, w: np.ndarray) -> tuple[float, float]:
         shift = -slope / (objective.scale * objective.total_weight)
         value = point.value + 0.5 * slope * shift
     else:
-        shift = objective.best_intercept(point)
+        shift = best_shift(objective, point)
         value = float(objective.along((point,), np.array([[1.0, shift]]))[0][0])
     return value, float(w[-1]) + shift

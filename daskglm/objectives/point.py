@@ -24,7 +24,7 @@ NO_GRADIENT = np.array([math.nan])
 
 
 class ByThresholds(NamedTuple):
-    """Curvatures of an objective of ordered classes by its K - 1 thresholds, times C.
+    """Curvatures of an objective of ordered classes by its K - 1 thresholds, without C.
 
     Parameters
     ----------
@@ -175,7 +175,8 @@ class Point:
     @cached_property
     def factor(self) -> HessianFactor:
         """Cholesky factor of the Hessian, for points that have one. Cost: nothing."""
-        return HessianFactor.of(to_host(self.gram), self.objective.hessian_error(self))
+        off = self.objective.rounding.hessian(self.w, exact=self.exact)
+        return HessianFactor.of(to_host(self.gram), off)
 
     @property
     def is_doubtful(self) -> bool:
@@ -191,7 +192,7 @@ class Point:
 
         It is infinite for points without one. Cost: nothing.
         """
-        return math.inf if self.gram is None else float(self.objective.by_hessian(self))
+        return math.inf if self.gram is None else float(self.objective.bounds.by_hessian(self))
 
     @cached_property
     def free_bound(self) -> float:

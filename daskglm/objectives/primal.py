@@ -1,8 +1,9 @@
-"""The objective P(w) + C sum_i s_i loss(y_i, x_i.w + b), which solvers ask for all they need.
+"""The objective P(w) + C sum_i s_i loss(y_i, z_i), which solvers ask for all they need.
 
-It adds the penalty P and C to the sums that an engine takes over the rows; `bounds` says how far a
-point can be from the optimum. w holds the features' coefficients and, where there is an intercept,
-b as its last entry. Points hold the gradient of the smooth part, losses and quadratic penalties.
+It is made of rows, a loss, margins z and a penalty P: it adds P and C to the sums that an engine
+takes over the rows. `bounds` says how far a point can be from the optimum. w holds the features'
+coefficients and last what has no penalty: an intercept, or several, or thresholds. Points hold the
+gradient of the smooth part, losses and quadratic penalties.
 """
 
 from __future__ import annotations
@@ -18,25 +19,21 @@ from typing import Any, Self
 import numpy as np
 
 from daskglm.certificates.bounds import Bounds, Certify
-from daskglm.certificates.convexity import ByConvexity
-from daskglm.certificates.rounding import Norms, Rounding
+from daskglm.certificates.rounding import Norms
 from daskglm.core.device import gpu, to_host
 from daskglm.core.engine import Engine
 from daskglm.core.inference_requests import InferenceSums
 from daskglm.core.matrices import mirror_upper
 from daskglm.core.requests import (
-    Evaluate,
     EvaluateAlong,
-    HessianVector,
     Problem,
     Request,
     Totals,
     TrustRegionStep,
 )
-from daskglm.core.summation import SUMMED_ROWS
 from daskglm.core.view import Drawn, Part
 from daskglm.losses.base import Loss
-from daskglm.objectives.convex import Seen, distance_to_best, least_of_several
+from daskglm.objectives.margins import Asked, Margins, OneMargin
 from daskglm.objectives.point import Point
 from daskglm.objectives.rows import Rows
 from daskglm.penalties.penalty import Penalty
@@ -44,7 +41,7 @@ from daskglm.penalties.penalty import Penalty
 # Relative differences of the objective that may be rounding in sums over rows.
 SAME_VALUE = 1e-12
 # What an objective caches.
-CACHED = ("bounds", "unheld")
+CACHED = ("bounds",)
 # Numbers that name the margins and dual variables that workers keep.
 tokens = itertools.count()
 
@@ -60,8 +57,10 @@ class Objective:
     loss : Loss
     C : float
         Weight of the losses; infinity means no penalty (then the losses have weight one).
-    fit_intercept : bool
-        Whether w ends in an unpenalised intercept.
+    fit_intercept : bool, optional
+        Whether w ends in an unpenalised intercept, where `margins` are not given.
+    margins : Margins, optional
+        How margins follow from coefficients. Default: one margin a row.
     span : float
         See `Loss.intercept_span`.
     sides : tuple of float, optional
@@ -69,19 +68,12 @@ class Objective:
         included.
     penalty : Penalty, optional
         Default: a ridge of strength one, or none where C is infinite.
+    any_penalty : bool
+        Whether points have bounds that hold for any penalty; else for a ridge of one strength, or
+        none. Vectors are in host memory then, wherever the rows are.
     start : float
         Intercept of the `origin`.
-    bounded : callable, default ByConvexity
-        Makes the bounds of points from an objective. Those by the tangent take any penalty, and
-        vectors are in host memory then, wherever the rows are.
-
-    Attributes
-    ----------
-    outputs : int
-        Margins of a row.
     """
-
-    outputs: int = 1
 
     def __init__(
         self,
@@ -90,43 +82,44 @@ class Objective:
         loss: Loss,
         *,
         C: float,
-        fit_intercept: bool,
+        fit_intercept: bool | None = None,
+        margins: Margins | None = None,
         span: float = 0.0,
         sides: tuple[float, float] | None = None,
         penalty: Penalty | None = None,
+        any_penalty: bool = False,
         start: float = 0.0,
-        bounded: type[Bounds] = ByConvexity,
     ) -> None:
-        there = engine.capabilities.xp is not np
-        self.rows = Rows(engine, problem, moves=there and bounded.any_penalty)
+        facts, there = engine.facts, engine.capabilities.xp is not np
+        if margins is None:
+            if fit_intercept is None:
+                raise TypeError("an objective wants fit_intercept or margins")
+            margins = OneMargin(facts.n_features or 0, bool(fit_intercept))
+        elif margins.labels:
+            problem = replace(problem, classes=margins.labels)
+        self.rows = Rows(engine, problem, moves=there and any_penalty)
         self.loss = loss
         self.scale = 1.0 if math.isinf(C) else C
-        self.fit_intercept = fit_intercept
-        self.n_features = engine.facts.n_features or 0
-        self.size = self.n_features + fit_intercept
-        self.penalty = penalty or self._ridge(C)
-        self.bounded = bounded
-        if there and not (bounded.any_penalty or self.penalty.is_plain):
+        if penalty is None:
+            strength = 0.0 if math.isinf(C) else 1.0
+            penalty = Penalty.ridge(margins.n_features, margins.size, strength)
+        self.penalty = penalty
+        self.margins = margins.with_penalty(penalty)
+        self.bounded = margins.by_tangent if any_penalty else margins.by_convexity
+        on_host = any_penalty or margins.on_host
+        if there and not (on_host or penalty.is_plain):
             raise ValueError("a penalty with a strength for each feature wants rows on the CPU")
         self.sides = sides
-        self.total_weight = engine.facts.weight if sides is None else sum(sides)
+        self.total_weight = facts.weight if sides is None else sum(sides)
+        if margins.weight is not None:
+            self.total_weight = margins.weight
         self.span = span
-        self.start = start if fit_intercept else 0.0
+        self.start = start if self.fit_intercept else 0.0
         self.inside: Any = None  # coefficients to start from, where zero is outside of a domain
         self.prepared = 0.0  # passes that the penalty took, before the solve
-        self.xp = np if bounded.any_penalty else engine.capabilities.xp
-        self.rounding = Rounding(
-            engine.facts,
-            loss,
-            fit_intercept=fit_intercept,
-            on_device=engine.capabilities.device != "cpu",
-            run=None if engine.facts.sparse else SUMMED_ROWS,
-            penalty=self.penalty.quadratic,
-        )
-
-    def _ridge(self, C: float) -> Penalty:
-        """Return the penalty of strength one, or none where C is infinite."""
-        return Penalty.ridge(self.n_features, self.size, 0.0 if math.isinf(C) else 1.0)
+        self.xp = np if on_host else engine.capabilities.xp
+        on_device = engine.capabilities.device != "cpu"
+        self.rounding = margins.rounding(facts, loss, penalty, self.scale, on_device=on_device)
 
     @cached_property
     def bounds(self) -> Bounds:
@@ -142,6 +135,26 @@ class Objective:
     def problem(self) -> Problem:
         """What turns stored labels into targets and row weights."""
         return self.rows.problem
+
+    @property
+    def outputs(self) -> int:
+        """Margins of a row."""
+        return self.margins.outputs
+
+    @property
+    def n_features(self) -> int:
+        """Entries of vectors that are features'."""
+        return self.margins.n_features
+
+    @property
+    def size(self) -> int:
+        """Length of vectors."""
+        return self.margins.size
+
+    @property
+    def fit_intercept(self) -> bool:
+        """Whether there are constants without a penalty."""
+        return self.margins.constants > 0
 
     @property
     def passes(self) -> float:
@@ -166,7 +179,8 @@ class Objective:
     @property
     def solves_trust_regions(self) -> bool:
         """Whether subproblems of a trust region may be solved where the rows are."""
-        return self.engine.capabilities.solves_trust_regions and not self.bounded.any_penalty
+        there = self.engine.capabilities.solves_trust_regions
+        return there and not (self.margins.on_host or self.bounded.any_penalty)
 
     @property
     def has_dual(self) -> bool:
@@ -178,26 +192,21 @@ class Objective:
     @property
     def typical_curvature(self) -> float:
         """The largest curvature of a row's loss, or what is to be expected where there is none."""
-        facts = self.engine.facts
-        return self.loss.expected_curvature(facts.target_sum / max(facts.weight, 1e-300))
+        return self.margins.typical_curvature(self.loss, self.engine.facts)
 
     @property
     def can_go_without(self) -> bool:
         """Whether a Hessian alone bounds points, without a penalty."""
-        loss = self.loss
-        return (loss.family is not None or loss.is_quadratic) and loss.is_bounded
+        return self.margins.can_go_without(self.loss)
 
     @property
     def origin(self) -> Any:
-        """Where solves start: coefficients of zero and the intercept `start`, or the nearest ones
-        within the bounds; `inside` where it is known.
+        """Where solves start: those of a fit without features, or the nearest within the bounds;
+        `inside` where it is known.
         """
         if self.inside is not None:
             return self.inside
-        w = self.xp.zeros(self.size)
-        if self.fit_intercept:
-            w[-1] = self.start
-        return self.penalty.kinks.clip(w)
+        return self.penalty.kinks.clip(self.margins.origin(self))
 
     def is_origin(self, w: Any) -> bool:
         """Return whether these are the coefficients of the `origin`."""
@@ -210,15 +219,12 @@ class Objective:
 
     def is_inside(self, w: Any) -> bool:
         """Return whether the objective can be finite at w: it is everywhere, but for overflow."""
-        return True
+        return self.margins.is_inside(w)
 
     @property
     def only_side(self) -> float:
-        """Sign of the only class that has weight, if an intercept can predict it; else 0."""
-        if self.sides is None or not (self.loss.classifies and self.fit_intercept):
-            return 0.0
-        positive, negative = self.sides
-        return float(negative == 0.0) - float(positive == 0.0)
+        """Sign of the only class that has weight, if constants can predict it; else 0."""
+        return self.margins.only_side(self)
 
     # ---- points
     def at(
@@ -237,7 +243,8 @@ class Objective:
         Parameters
         ----------
         w : (size,) array
-            Where it is not within the bounds, the nearest point that is is evaluated.
+            Where it is not within the bounds, the nearest point that is is evaluated. Where no
+            value is finite only margins are made, for a search from there.
         gram, diagonal : bool
             Whether to form the Hessian, and its diagonal.
         keep : bool
@@ -253,45 +260,48 @@ class Objective:
             rows at a time.
         """
         token, w = next(tokens), self.penalty.kinks.clip(w)
+        inside = self.margins.is_inside(w)
+        gram, diagonal, keep = gram and inside, diagonal and inside, keep or not inside
         exact = gram and (exact or self.rounding.is_exact)
         other = beside.token if beside else None
-        totals = self.ask(Evaluate(w, token, gram, diagonal, keep, curved, other, exact))
-        hessian = self._hessian(totals["gram"]) if gram else None
+        asked = Asked(token, gram, diagonal, keep, curved, other, exact)
+        totals = self.ask(self.margins.evaluate(w, asked))
+        if not inside:
+            return Point(self, w, math.inf, np.full(self.size, math.nan), token)
         if self.xp is not np:
-            return self._point_there(w, token, totals, hessian, beside, exact=exact)
+            return self._point_there(w, token, totals, beside, exact=exact)
 
         quadratic, kinks = self.penalty.quadratic, self.penalty.kinks
+        sums = self.margins.sums(w, totals, is_sample=self.is_sample)
         penalty, gradient = quadratic.value_and_gradient(w)
-        gradient += self.scale * totals["gradient"]
-        curvatures = None
+        gradient += self.scale * sums.gradient
+        diagonals = None
         if diagonal:
-            curvatures = self.scale * totals["diagonal"] + quadratic.diagonal(self.size)
-        return Point(
-            self,
-            w,
-            self.scale * float(totals["value"]) + penalty + kinks.value(w),
-            gradient,
-            token,
-            hessian,
-            curvatures,
-            exact,
-        )
+            diagonals = self.scale * sums.diagonal + quadratic.diagonal(self.size)
+        hessian = self._hessian(sums.hessian) if gram else None
+        value = self.scale * float(sums.value) + penalty
+        how: Any = {"by_thresholds": sums.by_thresholds}
+        point = Point(self, w, value, gradient, token, hessian, diagonals, exact, **how)
+        point = self.margins.known(self, point)
+        return point if kinks.is_empty else replace(point, value=point.value + kinks.value(w))
 
-    def _hessian(self, gram: Any) -> Any:
+    def _hessian(self, upper: Any) -> Any:
         """Form the Hessian of the objective from the upper triangle of that of the losses."""
-        if self.xp is not np:
-            upper = self.xp.triu(gram)
-            ridge = self.xp.diag(self.penalty.quadratic.diagonal(self.size, self.xp))
-            return self.scale * (upper + self.xp.triu(upper, 1).T) + ridge
-        hessian: np.ndarray = self.scale * gram
+        quadratic, xp = self.penalty.quadratic, self.xp
+        if xp is not np:
+            upper = xp.triu(upper)
+            ridge = xp.diag(quadratic.diagonal(self.size, xp))
+            return self.scale * (upper + xp.triu(upper, 1).T) + ridge
+        hessian: np.ndarray = self.scale * upper
         mirror_upper(hessian)
-        self.penalty.quadratic.add_to(hessian)
-        return hessian
+        quadratic.add_to(hessian)
+        return self.margins.settled(hessian, self.penalty)
 
     def _point_there(
-        self, w: Any, token: int, totals: Totals, hessian: Any, beside: Point | None, *, exact: bool
+        self, w: Any, token: int, totals: Totals, beside: Point | None, *, exact: bool
     ) -> Point:
         """Make a point whose vectors stay on the device, with one wait for all its scalars."""
+        hessian = self._hessian(totals["gram"]) if "gram" in totals else None
         found = gpu().finish(
             totals["value"],
             totals["gradient"],
@@ -322,7 +332,8 @@ class Objective:
 
     def hessian_vector(self, point: Point, v: np.ndarray) -> np.ndarray:
         """Multiply v by the Hessian at an evaluated point. Cost: 1 pass, 1 round."""
-        product = self.ask(HessianVector(v, (point.token, point.w)))["product"]
+        totals = self.ask(self.margins.product(point, v))
+        product = self.margins.product_of(totals, point, v)
         return self.scale * product + self.penalty.quadratic.hessian_vector(v)
 
     def trust_region_step(self, point: Point, metric: Any, radius: float) -> Totals:
@@ -350,7 +361,11 @@ class Objective:
         must sum to one where there is an intercept. Returns values (m,), slopes (m, k + 1) and
         Hessians (m, k + 1, k + 1). Margins are affine in w, so those that workers keep are enough.
         Cost: 0 passes, 1 round.
+
+        Raises NotImplementedError where a row has several constants.
         """
+        if not self.margins.moves_alike:
+            raise NotImplementedError("margins with several constants are searched by `between`")
         coefficients = np.atleast_2d(coefficients)
         totals = self.ask(EvaluateAlong(tuple((p.token, p.w) for p in points), coefficients))
 
@@ -370,17 +385,27 @@ class Objective:
 
     def between(self, a: Point, b: Point, steps: np.ndarray) -> np.ndarray:
         """Evaluate a + t (b - a) for each t of `steps`. Cost: 0 passes, 1 round."""
-        coefficients = np.stack([1 - steps, steps, np.zeros(len(steps))], axis=1)
-        smooth, kinks = self.along((a, b), coefficients)[0], self.penalty.kinks
-        if self.penalty.is_smooth:
+        quadratic, kinks = self.penalty.quadratic, self.penalty.kinks
+        if self.margins.moves_alike:
+            coefficients = np.stack([1 - steps, steps, np.zeros(len(steps))], axis=1)
+            smooth = self.along((a, b), coefficients)[0]
+        else:
+            losses = self.margins.between(self, a, b, steps)
+            smooth = self.scale * losses
+            smooth = smooth + [quadratic.value(a.w + t * (b.w - a.w)) for t in steps]
+        if kinks.is_empty:
             return smooth
         return smooth + np.array([kinks.value(a.w + t * (b.w - a.w)) for t in steps])
 
     def slopes_between(self, a: Point, b: Point, steps: Sequence[float]) -> np.ndarray:
         """Return slopes along b - a at a + t (b - a) for each t of `steps`.
 
-        Cost: 0 passes, 1 round.
+        Cost: 0 passes, 1 round; a pass for each where a row has several constants.
         """
+        if not self.margins.moves_alike:
+            step = b.w - a.w
+            points = [self.at(a.w + t * step, keep=False) for t in steps]
+            return np.array([float(point.gradient @ step) for point in points])
         way = np.array([[1.0 - t, t, 0.0] for t in steps])
         slopes = to_host(self.along((a, b), way)[1])
         found: np.ndarray = slopes[:, 1] - slopes[:, 0]
@@ -388,7 +413,7 @@ class Objective:
 
     def feature_sizes(self, w: np.ndarray) -> np.ndarray:
         """Return the sizes of the coefficients of each feature, of w in host memory."""
-        return np.abs(w[: self.n_features])
+        return self.margins.feature_sizes(w)
 
     # ---- how good a point is
     def certificate(self, tol: float) -> Certify:
@@ -400,61 +425,6 @@ class Objective:
         if self.penalty.is_smooth:
             return point.gradient
         return self.penalty.kinks.residual(point.w, point.gradient)
-
-    def hessian_error(self, point: Point) -> float:
-        """Bound the error of a point's Hessian, relative to its diagonal. Cost: nothing."""
-        return self.rounding.gram(exact=point.exact)
-
-    def by_hessian(self, point: Point) -> float:
-        """Bound the distance of a point's value from the optimum by its Hessian. Cost: nothing."""
-        residual = to_host(point.residual)
-        if point.rates is not None:
-            decrement = point.factor.decrement(residual)
-            return point.rates.excess(self.rounding, point.factor, point.vectors[0], decrement)
-        if not math.isfinite(self.loss.self_concordance):
-            return math.inf
-        return self.rounding.by_hessian(point.factor, residual, point.error)
-
-    def with_near_intercept(self, point: Point) -> Point:
-        """Bound how far a point's intercept is from the best one for its coefficients.
-
-        Returns the point with that bound, or as it is if none was found. Cost: 0 passes, 2 rounds.
-        """
-
-        def derivatives(shifts: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-            _, slopes, hessians = self.along((point,), np.array([[1.0, t] for t in shifts]))
-            return slopes[:, -1], hessians[:, -1, -1]
-
-        # slopes by `along` are added up row after row, unlike those of the gradient
-        adding = self.rounding.in_turn / self.rounding.terms * point.error.adding
-        near = distance_to_best(derivatives, 2.0 * (point.error.slopes + adding))
-        return point if near is None else replace(point, near=near)
-
-    def with_best_intercept(self, point: Point) -> Point:
-        """Evaluate the same coefficients with the intercept that fits them best.
-
-        There the intercept's part of the bound is negligible. Cost: 1 pass, a few rounds.
-        """
-        w = point.w.copy()
-        w[-1] += self.best_intercept(point)
-        return self.at(w)
-
-    def best_intercept(self, point: Point, start: float = 0.0) -> float:
-        """Find what to add to a point's intercept to minimise over it, from `start`.
-
-        The search by `convex` takes cached margins. Cost: 0 passes, a few rounds.
-        """
-
-        def ask(shifts: list[float]) -> list[Seen]:
-            found = self.along((point,), np.array([[1.0, shift] for shift in shifts]))
-            values, slopes, hessians = (to_host(part) for part in found)
-            return [
-                Seen(shift, float(values[k]), float(slopes[k, -1]), float(hessians[k, -1, -1]))
-                for k, shift in enumerate(shifts)
-            ]
-
-        loss = self.loss
-        return least_of_several(ask, start, smooth=loss.differentiable, convex=loss.convex)
 
     def sample(self, fraction: float, seed: int) -> Self:
         """Return the objective on a random part of the rows; see `on`."""
@@ -475,12 +445,11 @@ class Objective:
 
     def on_columns(self, columns: np.ndarray, key: int) -> Self:
         """Return the objective on some features; see `Restriction`."""
-        size = len(columns) + self.size - self.n_features
+        margins = self.margins.restricted(columns)
         return self._with(
-            rows=self.rows.restricted(self.features_of(columns), key),
-            n_features=len(columns),
-            size=size,
-            penalty=self.penalty.restricted(columns, size),
+            rows=self.rows.restricted(self.margins.features_of(columns), key),
+            margins=margins,
+            penalty=self.penalty.restricted(columns, margins.size),
             rounding=self.rounding.restricted(columns),
         )
 
@@ -488,6 +457,8 @@ class Objective:
         """Return the objective with other attributes."""
         found = copy.copy(self)
         vars(found).update(changed)
+        if "penalty" in changed:
+            found.margins = found.margins.with_penalty(found.penalty)
         return found
 
     def __copy__(self) -> Self:
@@ -496,14 +467,6 @@ class Objective:
         kept = {name: value for name, value in vars(self).items() if name not in CACHED}
         vars(found).update(kept)
         return found
-
-    def features_of(self, columns: np.ndarray) -> np.ndarray:
-        """Return the features that have these entries of vectors."""
-        return columns
-
-    def tied(self, values: np.ndarray) -> np.ndarray:
-        """Return the largest of the values of coefficients that are in working sets together."""
-        return values
 
     @property
     def is_sample(self) -> bool:

@@ -30,7 +30,7 @@ def smoothed(dual: Dual, width: float) -> Objective:
         "span": 2.0 if loss.classifies else objective.span + width,
         "sides": objective.sides,
         "penalty": objective.penalty,
-        "bounded": objective.bounded,
+        "any_penalty": objective.bounds.any_penalty,
     }
     return Objective(*rows, rounded, **given)
 

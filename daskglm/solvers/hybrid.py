@@ -11,9 +11,9 @@ import numpy as np
 
 from daskglm.core.outcome import Reason
 from daskglm.objectives.dual import Dual
-from daskglm.objectives.multinomial import MultinomialObjective
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
+from daskglm.objectives.softmax import Softmax
 from daskglm.solvers import costs
 from daskglm.solvers.dual_bound import bounded
 from daskglm.solvers.forecast import iterations_left, relative_error
@@ -133,7 +133,7 @@ def lbfgs_then_second_order(
     **state
         Of a solve to resume: state of L-BFGS or TRON.
     """
-    if isinstance(objective, MultinomialObjective):
+    if isinstance(objective.margins, Softmax):
         return (yield from output_lbfgs(objective, w, **state))
     workload = Workload.of(objective, tol)
     certain = newton_cost(workload) if automatic else math.inf

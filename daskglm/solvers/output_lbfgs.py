@@ -16,7 +16,8 @@ import numpy as np
 import scipy.linalg
 
 from daskglm.core.outcome import Reason
-from daskglm.objectives.multinomial import MultinomialObjective
+from daskglm.objectives.primal import Objective
+from daskglm.objectives.softmax import Softmax
 from daskglm.solvers import costs
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import backtrack
@@ -35,47 +36,48 @@ RENEWAL = 4
 Inverse = Callable[[np.ndarray], np.ndarray]
 
 
-def by_blocks(objective: MultinomialObjective, w: np.ndarray) -> Inverse:
+def by_blocks(objective: Objective, w: np.ndarray) -> Inverse:
     """Return a function that multiplies vectors by the inverses of the classes' blocks at w.
 
     Cost: a sample's part of a pass, with K Grams; 1 round.
     """
-    part = objective
-    rows = max(costs.LEAST_BLOCK_ROWS, costs.BLOCK_ROWS * objective.width)
+    part, margins = objective, Softmax.of(objective)
+    rows = max(costs.LEAST_BLOCK_ROWS, costs.BLOCK_ROWS * margins.width)
     share = rows / max(objective.engine.facts.n_rows, 1)
     if objective.engine.capabilities.cheap_samples and share < 0.5:
         part = objective.sample(share, SEED)
     factors = []
-    for block in part.class_blocks(w):
+    for block in margins.class_blocks(part, w):
         diagonal = np.diag(block)
         least = LEAST * max(float(diagonal.max()), 1e-300)
         block.flat[:: len(block) + 1] += RIDGE * diagonal + least
         factors.append(scipy.linalg.cho_factor(block, lower=True, check_finite=False))
 
     def inverse(v: np.ndarray) -> np.ndarray:
-        G = objective.matrix(v)
+        G = margins.matrix(v)
         solved = [
             scipy.linalg.cho_solve(factor, g, check_finite=False)
             for factor, g in zip(factors, G, strict=True)
         ]
-        return objective.vector(np.array(solved))
+        return margins.vector(np.array(solved))
 
     return inverse
 
 
-def by_diagonals(objective: MultinomialObjective, w: np.ndarray) -> Inverse:
+def by_diagonals(objective: Objective, w: np.ndarray) -> Inverse:
     """Return the same with the blocks' diagonals. Cost: 1 pass, 1 round."""
-    diagonals = objective.class_diagonals(w)
+    margins = Softmax.of(objective)
+    diagonals = margins.class_diagonals(objective, w)
     diagonals = np.maximum(diagonals, LEAST * max(float(diagonals.max()), 1e-300))
 
     def inverse(v: np.ndarray) -> np.ndarray:
-        return objective.vector(objective.matrix(v) / diagonals)
+        return margins.vector(margins.matrix(v) / diagonals)
 
     return inverse
 
 
 def output_lbfgs(
-    objective: MultinomialObjective,
+    objective: Objective,
     w: np.ndarray,
     *,
     steps: np.ndarray | None = None,
@@ -89,7 +91,7 @@ def output_lbfgs(
 
     Parameters
     ----------
-    objective : MultinomialObjective
+    objective : Objective
     w : (size,) array
         Where to start.
     steps, changes : (pairs, size) arrays, optional
@@ -100,7 +102,7 @@ def output_lbfgs(
     point = objective.at(w)
     pairs: deque[CurvaturePair] = deque(maxlen=MEMORY)
     renewal = RENEWAL ** (1 + math.floor(math.log(max(taken, 1), RENEWAL)))
-    few = objective.width <= costs.LARGEST_HESSIAN
+    few = Softmax.of(objective).width <= costs.LARGEST_HESSIAN
     form = by_blocks if few else by_diagonals
 
     def state() -> dict[str, Any]:

@@ -163,9 +163,9 @@ def working_set(objective: Objective, point: Point, room: int) -> np.ndarray:
         residual[terms.members] = np.repeat(norms, np.diff(terms.pointers))
     fixed = terms.lower == terms.upper
     chosen = (point.w[:d] != 0.0) | ((terms.strengths == 0.0) & ~terms.is_grouped & ~fixed)
-    chosen = objective.tied(chosen)
+    chosen = objective.margins.tied(chosen)
     more = room - int(np.count_nonzero(chosen))
-    residual = objective.tied(residual)
+    residual = objective.margins.tied(residual)
     residual[chosen] = 0.0
     violating = np.flatnonzero(residual)
     if 0 < more < len(violating):
@@ -175,4 +175,4 @@ def working_set(objective: Objective, point: Point, room: int) -> np.ndarray:
     for group in terms.groups:
         if chosen[group].any():
             chosen[group] = True
-    return np.flatnonzero(objective.tied(chosen))
+    return np.flatnonzero(objective.margins.tied(chosen))

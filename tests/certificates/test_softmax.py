@@ -57,23 +57,23 @@ def test_value_gradient_and_hessian(intercept):
     objective = composite(X, codes, weight, C=2.0, intercept=intercept, **how)
     known = Reference(X, codes, 2.0, weight, intercept, **how)
     assert objective.size == 4 * (7 + intercept)
-    w = objective.vector(W)
+    w = objective.margins.vector(W)
     np.testing.assert_array_equal(w[: 4 * 7], W[:, :7].ravel())
 
     point = objective.at(w, gram=True)
     assert point.value == pytest.approx(known.value(W), rel=1e-12)
     gradient = known.gradient(W)
-    np.testing.assert_allclose(point.gradient, objective.vector(gradient), atol=1e-9)
+    np.testing.assert_allclose(point.gradient, objective.margins.vector(gradient), atol=1e-9)
 
     # along changes that move all coefficients of what nothing holds alike it is made definite
-    u = objective.vector(V - V.mean(axis=0) * known.free)
+    u = objective.margins.vector(V - V.mean(axis=0) * known.free)
     ends = [objective.at(w + t * u).gradient for t in (1e-5, -1e-5)]
     np.testing.assert_allclose(point.gram @ u, (ends[0] - ends[1]) / 2e-5, rtol=2e-5, atol=2e-5)
     assert np.linalg.eigvalsh(point.gram)[0] > 1e-3
     np.testing.assert_allclose(point.gram @ u, point.hessian_vector(u), rtol=1e-9, atol=1e-8)
 
     steps = np.array([0.0, 0.4, 1.0])
-    other = objective.at(objective.vector(V), beside=point)
+    other = objective.at(objective.margins.vector(V), beside=point)
     for t, value in zip(steps, objective.between(point, other, steps), strict=True):
         assert value == pytest.approx(known.value(W + t * (V - W)), rel=1e-12)
 
@@ -81,8 +81,8 @@ def test_value_gradient_and_hessian(intercept):
 def test_smooth_penalties_are_solved_along_contrasts():
     X, codes, weight = random_problem(0)
     objective = composite(X, codes, weight, standardize=True)
-    K, d = len(objective.classes), X.shape[1]
-    np.testing.assert_array_equal(objective.basis, contrasts(K))
+    K, d = len(objective.margins.labels), X.shape[1]
+    np.testing.assert_array_equal(objective.margins.basis, contrasts(K))
     mean = np.average(X, axis=0, weights=weight)
     variance = np.average((X - mean) ** 2, axis=0, weights=weight)
     np.testing.assert_allclose(
@@ -99,7 +99,7 @@ def test_a_matrix_is_the_penalty_of_each_class():
     A = np.random.default_rng(0).standard_normal((d, d))
     objective = composite(X, codes, weight, P2=A @ A.T, l1_ratio=0.4)
     W = np.random.default_rng(1).standard_normal((objective.outputs, d))
-    w = objective.vector(np.hstack([W, np.zeros((objective.outputs, 1))]))
+    w = objective.margins.vector(np.hstack([W, np.zeros((objective.outputs, 1))]))
     expected = 0.3 * np.trace(W @ A @ A.T @ W.T)
     assert objective.penalty.quadratic.value(w) == pytest.approx(expected, rel=1e-12)
     assert objective.penalty.kinks.value(w) == pytest.approx(0.4 * np.abs(W).sum(), rel=1e-12)
@@ -117,7 +117,7 @@ def test_a_hessian_bounds_errors_of_the_gradient(C):
     off, constant, _ = objective.bounds.errors(point, point.error, point.value)
     bare = replace(point, gram=None)
     looser, _, _ = objective.bounds.errors(bare, point.error, point.value)
-    W = objective.matrix(w).astype(np.longdouble)
+    W = objective.margins.matrix(w).astype(np.longdouble)
     z = X.astype(np.longdouble) @ W[:, :4].T + W[:, 4]
     p = np.exp(z - z.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
@@ -196,8 +196,8 @@ def test_features_without_a_penalty_are_proved_by_their_hessian():
     factors[0] = 0.0
     objective = composite(X, codes, weight, l1_ratio=1.0, penalty_factor=factors)
     K, d = objective.outputs, X.shape[1]
-    held = np.setdiff1d(np.arange(objective.size), objective.unheld)
-    assert len(objective.unheld) == 2 * K
+    held = np.setdiff1d(np.arange(objective.size), objective.margins.unheld)
+    assert len(objective.margins.unheld) == 2 * K
     np.testing.assert_array_equal(held % d != 0, True)
     last = [each.point for each in with_hessians(objective, objective.origin, 1e-10)][-1]
     assert last.relative_gap < 1e-6
@@ -206,8 +206,10 @@ def test_features_without_a_penalty_are_proved_by_their_hessian():
     assert not replace(last, gram=None).relative_gap < 1.0
     # rows that sum to zero, and equal margins
     shifted = last.w.copy()
-    shifted[objective.unheld] += 7.0
-    np.testing.assert_allclose(objective.matrix(shifted), objective.matrix(last.w), atol=1e-13)
+    shifted[objective.margins.unheld] += 7.0
+    np.testing.assert_allclose(
+        objective.margins.matrix(shifted), objective.margins.matrix(last.w), atol=1e-13
+    )
     assert objective.at(shifted).value == pytest.approx(last.value, rel=1e-12)
 
 
@@ -248,8 +250,8 @@ def test_some_features_of_all_classes():
     assert again.value == pytest.approx(whole.value, rel=1e-13)
     values = np.zeros(K * d)
     values[d + 1] = 3.0
-    np.testing.assert_array_equal(objective.tied(values).reshape(K, d)[:, 1], 3.0)
-    assert objective.tied(values).sum() == 3.0 * K
+    np.testing.assert_array_equal(objective.margins.tied(values).reshape(K, d)[:, 1], 3.0)
+    assert objective.margins.tied(values).sum() == 3.0 * K
 
 
 @pytest.mark.parametrize("factor", [1.0, 0.0])
@@ -281,7 +283,7 @@ def test_working_sets_find_the_same_optimum(factor, monkeypatch):
 def test_samples_estimate_the_whole():
     X, codes, weight, W, _ = draw(4000)
     objective = composite(X, codes, weight, l1_ratio=1.0)
-    part, w = objective.sample(0.25, 3), objective.vector(W)
+    part, w = objective.sample(0.25, 3), objective.margins.vector(W)
     assert part.at(w).value == pytest.approx(objective.at(w).value, rel=0.1)
     assert part.at(w, gram=True).gram.shape == (32, 32)
     assert objective.passes == pytest.approx(1.5)

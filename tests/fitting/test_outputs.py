@@ -45,19 +45,19 @@ def test_solvers_of_kinks_get_the_terms_of_a_plain_penalty(solver):
 
 def test_classes_without_weight_are_left_out_where_there_are_intercepts():
     objective, labels = made([10.0, 0.0, 20.0, 30.0])
-    assert objective.classes == ("a", "c", "d")
+    assert objective.margins.labels == ("a", "c", "d")
     coef, intercept = coefficients(objective, np.ones(objective.size), labels)
     np.testing.assert_array_equal(coef[1], 0.0)
     assert intercept.sum() == pytest.approx(0.0, abs=1e-12)
     assert intercept[1] < intercept[[0, 2, 3]].max() - LOSS.rest_margin + 1e-9
     without = FitConfig("multinomial", fit_intercept=False)
-    assert made([10.0, 0.0, 20.0, 30.0], without)[0].classes == ("a", "b", "c", "d")
+    assert made([10.0, 0.0, 20.0, 30.0], without)[0].margins.labels == ("a", "b", "c", "d")
     for alone in (0, 2):
         weights = np.zeros(4)
         weights[alone] = 5.0
         one, _ = made(weights.tolist())
-        assert len(one.classes) == 2
-        assert one.only_side == (1.0 if one.shares[0] else -1.0)
+        assert len(one.margins.labels) == 2
+        assert one.only_side == (1.0 if one.margins.shares[0] else -1.0)
 
 
 def test_starts_are_of_all_labels():
@@ -91,14 +91,14 @@ def test_separable_classes_are_told_apart_from_others():
     from daskglm.fitting.driver import Solution
 
     for W, reason in ((np.eye(3), Reason.SEPARABLE), (np.zeros((3, 3)), Reason.NO_PROGRESS)):
-        point = objective.at(objective.vector(W))
+        point = objective.at(objective.margins.vector(W))
         solution = Solution(point, Reason.NO_PROGRESS, np.nan, 0.0, np.nan, [], SimpleNamespace())
         assert settled_outputs(objective, solution).reason is reason
 
 
 def test_a_solve_ends_with_its_best_bound():
     objective, _ = made([10.0, 20.0, 20.0, 30.0])
-    point = objective.with_best_intercept(objective.at(np.zeros(objective.size)))
+    point = objective.bounds.with_best_intercept(objective.at(np.zeros(objective.size)))
 
     def solver():
         yield Iterate(point)

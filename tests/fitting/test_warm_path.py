@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import daskglm
-from daskglm.certificates.tangent import ByTangent
 from daskglm.core.requests import Problem
 from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
@@ -151,7 +150,7 @@ def test_points_are_carried_from_one_C_to_another(Cs):
             C=C,
             fit_intercept=True,
             penalty=Penalty(Ridge(7, 0.7), terms),
-            bounded=ByTangent,
+            any_penalty=True,
         )
         for C in Cs
     ]

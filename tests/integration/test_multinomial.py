@@ -15,9 +15,9 @@ from sklearn.linear_model import LogisticRegression
 import daskglm
 from daskglm.core.requests import Problem
 from daskglm.losses.table import find
-from daskglm.objectives.multinomial import MultinomialObjective
 from tests.conftest import make_problem
 from tests.covering import each_choice
+from tests.objectives.several import softmax_objective
 from tests.worker.softmax_shard import engine_of
 
 LOSS = find("multinomial")
@@ -92,13 +92,13 @@ def test_two_symmetric_classes_are_the_logistic_with_half_the_penalty():
     codes = (y > 0).astype(int)
     weights = np.bincount(codes)
     engine, how = engine_of(X, codes), {"C": 0.5, "fit_intercept": True}
-    objective = MultinomialObjective(
+    objective = softmax_objective(
         engine, Problem(LOSS.ref), LOSS, classes=(0, 1), weights=weights, **how
     )
     # z = z_1 - z_0 of w_1 = -w_0 = w / 2: |W|^2 is |w|^2 / 2
     plain = daskglm.LogisticRegression(C=1.0, tol=1e-15, solver="newton").fit(X, codes)
     half = np.append(plain.coef_[0], plain.intercept_) / 2
-    point = objective.at(objective.vector(np.stack([-half, half])))
+    point = objective.at(objective.margins.vector(np.stack([-half, half])))
     assert point.gradient_norm < 1e-6
     assert point.value == pytest.approx(plain.report_.objective / 2, rel=1e-9)
 

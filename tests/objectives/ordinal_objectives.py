@@ -7,7 +7,7 @@ from daskglm.core.requests import Problem
 from daskglm.data.blocks import Place, to_block
 from daskglm.engines.local import Local
 from daskglm.losses.ordinal import LOSS
-from daskglm.objectives.ordinal import OrdinalObjective
+from tests.objectives.several import ordered_objective
 from tests.oracle.ordinal import Reference
 
 
@@ -47,7 +47,7 @@ def objective(X, y, C=1.0, weight=None, offset=None, threads=1):
     engine = engine_of(X, y, weight, offset, threads)
     labels = np.unique(y)
     shares = [float((np.ones(len(y)) if weight is None else weight)[y == k].sum()) for k in labels]
-    made = OrdinalObjective(
+    made = ordered_objective(
         engine, Problem(LOSS.ref), LOSS, classes=tuple(labels.tolist()), weights=shares, C=C
     )
     return made, Reference(X, y, C, weight, offset)

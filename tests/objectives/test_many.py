@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from daskglm.certificates.tangent import ByTangent
 from daskglm.core.requests import Folds, Problem
 from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
@@ -71,7 +70,7 @@ class Case:
             span=math.inf,
             sides=sides,
             penalty=Penalty(Ridge(D, 0.3), NonSmooth(strengths, lower, upper)),
-            bounded=ByTangent,
+            any_penalty=True,
         )
 
     def shared_objective(self, fold, strength=2.0):

@@ -10,8 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 import daskglm
 from daskglm.core.requests import Problem
 from daskglm.losses.table import find
-from daskglm.objectives.multinomial import MultinomialObjective
 from tests.kernels.softmax_case import draw, hessian, sums
+from tests.objectives.several import softmax_objective
 from tests.worker.softmax_shard import engine_of
 
 LOSS = find("multinomial")
@@ -19,7 +19,7 @@ LOSS = find("multinomial")
 
 def objective_of(X, codes, weight=None, *, C=2.0, intercept=True, K=4):
     s = np.ones(len(codes)) if weight is None else weight
-    return MultinomialObjective(
+    return softmax_objective(
         engine_of(X, codes, weight),
         Problem(LOSS.ref),
         LOSS,
@@ -46,15 +46,17 @@ def test_value_gradient_and_hessian(intercept):
         W[:, -1] = V[:, -1] = 0.0
     objective = objective_of(X, codes, weight, intercept=intercept)
     columns = slice(None) if intercept else slice(-1)
-    w, v = objective.vector(W[:, columns]), objective.vector(V[:, columns])
-    np.testing.assert_allclose(objective.matrix(w), W[:, columns], atol=1e-15)
+    w, v = objective.margins.vector(W[:, columns]), objective.margins.vector(V[:, columns])
+    np.testing.assert_allclose(objective.margins.matrix(w), W[:, columns], atol=1e-15)
     assert np.linalg.norm(w) == pytest.approx(np.linalg.norm(W))
     assert len(w) == objective.size == 3 * (7 + intercept)
 
     point = objective.at(w, gram=True, diagonal=True)
     value, gradient = of_numpy(X, codes, weight, W, 2.0)
     assert point.value == pytest.approx(value, rel=1e-13)
-    np.testing.assert_allclose(objective.matrix(point.gradient), gradient[:, columns], atol=1e-10)
+    np.testing.assert_allclose(
+        objective.margins.matrix(point.gradient), gradient[:, columns], atol=1e-10
+    )
     np.testing.assert_allclose(np.diag(point.gram), point.diagonal, rtol=1e-10)
     np.testing.assert_allclose(point.gram @ v, point.hessian_vector(v), rtol=1e-9, atol=1e-9)
 
@@ -70,21 +72,23 @@ def test_the_hessian_is_that_of_all_classes_along_contrasts():
     X, codes, weight, W, _ = draw()
     objective = objective_of(X, codes, weight)
     whole = 2.0 * hessian(sums(X, codes, weight, W, W)["grams"], 4)
-    blocks = objective.class_blocks(objective.vector(W))
+    blocks = objective.margins.class_blocks(objective, objective.margins.vector(W))
     for k in range(4):
         expected = whole[k, :, k].copy()
         expected[np.arange(7), np.arange(7)] += 1.0
         np.testing.assert_allclose(blocks[k], expected, rtol=1e-9, atol=1e-10)
         np.testing.assert_allclose(
-            objective.class_diagonals(objective.vector(W))[k], np.diag(expected), rtol=1e-10
+            objective.margins.class_diagonals(objective, objective.margins.vector(W))[k],
+            np.diag(expected),
+            rtol=1e-10,
         )
 
 
 def test_what_classes_have_in_common_changes_nothing():
     X, codes, weight, W, _ = draw()
     objective = objective_of(X, codes, weight, C=np.inf)
-    w = objective.vector(W)
-    np.testing.assert_allclose(objective.vector(W + 7.0), w, atol=1e-14)
+    w = objective.margins.vector(W)
+    np.testing.assert_allclose(objective.margins.vector(W + 7.0), w, atol=1e-14)
     value, _ = of_numpy(X, codes, weight, W, 1.0)
     assert objective.at(w).value == pytest.approx(value - 0.5 * (W[:, :-1] ** 2).sum(), rel=1e-12)
 
@@ -92,7 +96,7 @@ def test_what_classes_have_in_common_changes_nothing():
 def test_search_between_points_and_best_intercepts_read_no_rows():
     X, codes, weight, W, V = draw()
     objective = objective_of(X, codes, weight)
-    a, b = (objective.at(objective.vector(each)) for each in (W, V))
+    a, b = (objective.at(objective.margins.vector(each)) for each in (W, V))
     before = objective.passes
     steps = np.array([0.0, 0.3, 1.0])
     values = objective.between(a, b, steps)
@@ -101,12 +105,12 @@ def test_search_between_points_and_best_intercepts_read_no_rows():
         assert value == pytest.approx(objective.at(a.w + t * (b.w - a.w)).value, rel=1e-12)
 
     before = objective.passes
-    best = objective.with_best_intercept(a)
+    best = objective.bounds.with_best_intercept(a)
     assert objective.passes <= before + 2  # margins of a were evicted by the points above
     np.testing.assert_array_equal(best.w[: objective.n_features], a.w[: objective.n_features])
     assert np.abs(best.gradient[objective.n_features :]).max() < 1e-9
     assert best.value < a.value
-    near = objective.with_near_intercept(best)
+    near = objective.bounds.with_near_intercept(best)
     assert near.near < 1e-6
     assert near.relative_gap <= best.relative_gap
 
@@ -115,14 +119,14 @@ def test_best_intercepts_from_far_away():
     X, codes, weight, W, _ = draw()
     objective = objective_of(X, codes, weight)
     W[:, -1] = [300.0, -200.0, 0.0, 50.0]
-    best = objective.with_best_intercept(objective.at(objective.vector(W)))
+    best = objective.bounds.with_best_intercept(objective.at(objective.margins.vector(W)))
     assert np.abs(best.gradient[objective.n_features :]).max() < 1e-8
 
 
 def test_samples_estimate_the_whole():
     X, codes, weight, W, _ = draw(4000)
     objective = objective_of(X, codes, weight)
-    part, w = objective.sample(0.25, 3), objective.vector(W)
+    part, w = objective.sample(0.25, 3), objective.margins.vector(W)
     assert part.at(w).value == pytest.approx(objective.at(w).value, rel=0.1)
     assert objective.passes == pytest.approx(1.25)
     assert part.at(w, gram=True).gram.shape == (24, 24)
@@ -131,7 +135,7 @@ def test_samples_estimate_the_whole():
 def test_one_class_alone_is_a_constant():
     X, codes, weight, _, _ = draw()
     weight[codes != 2] = 0.0
-    objective = MultinomialObjective(
+    objective = softmax_objective(
         engine_of(X, codes, weight),
         Problem(LOSS.ref),
         LOSS,

@@ -6,20 +6,19 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from daskglm.certificates.ordinal import OrdinalByTangent
 from daskglm.core.requests import Problem
 from daskglm.losses.ordinal import loss_of_link
-from daskglm.objectives.ordinal import OrdinalObjective
 from daskglm.penalties.nonsmooth import NonSmooth
 from daskglm.penalties.penalty import Penalty
 from daskglm.penalties.ridge import Ridge
 from tests.objectives.ordinal_objectives import engine_of, rows
+from tests.objectives.several import ordered_objective
 
 LINKS = ["probit", "cloglog"]
 LAW = {"probit": scipy.stats.norm, "cloglog": scipy.stats.gumbel_l}
 
 
-def objective(X, y, link, C=2.5, weight=None, offset=None, kind=OrdinalObjective, **more):
+def objective(X, y, link, C=2.5, weight=None, offset=None, kind=ordered_objective, **more):
     loss, labels = loss_of_link(link), np.unique(y)
     s = np.ones(len(y)) if weight is None else weight
     return kind(
@@ -94,7 +93,7 @@ def test_thresholds_alone(link):
     point = made.at(made.origin)
     assert np.abs(point.gradient[4:]).max() < 1e-11 * weight.sum()
     moved = made.at(made.origin + 0.3)
-    better = made.with_best_intercept(moved)
+    better = made.bounds.with_best_intercept(moved)
     assert np.abs(better.gradient[4:]).max() < 1e-8
     assert better.value < moved.value
     np.testing.assert_array_equal(better.w[:4], moved.w[:4])
@@ -119,7 +118,7 @@ def test_nothing_is_proved(link):
     assert not made.bounds.proves
     kinks = NonSmooth(np.append(np.ones(4), np.zeros(3)), np.full(7, -np.inf), np.full(7, np.inf))
     penalty = Penalty(Ridge(4), kinks)
-    for each in (made, objective(X, y, link, penalty=penalty, bounded=OrdinalByTangent)):
+    for each in (made, objective(X, y, link, penalty=penalty, any_penalty=True)):
         for point in (each.at(v), each.at(v, gram=True)):
             assert math.isnan(point.relative_gap)
             assert point.excess == math.inf

@@ -25,14 +25,14 @@ def test_inverses_are_those_of_each_class(intercept, C):
     objective = problem(intercept=intercept, C=C)
     rng = np.random.default_rng(0)
     w, v = 0.01 * rng.normal(size=(2, objective.size))
-    blocks = objective.class_blocks(w)
-    G = objective.matrix(v)
+    blocks = objective.margins.class_blocks(objective, w)
+    G = objective.margins.matrix(v)
     expected = np.array([np.linalg.solve(block, g) for block, g in zip(blocks, G, strict=True)])
     found = by_blocks(objective, w)(v)
-    np.testing.assert_allclose(found, objective.vector(expected), rtol=1e-4, atol=1e-10)
+    np.testing.assert_allclose(found, objective.margins.vector(expected), rtol=1e-4, atol=1e-10)
     diagonals = np.array([np.diag(block) for block in blocks])
     found = by_diagonals(objective, w)(v)
-    np.testing.assert_allclose(found, objective.vector(G / diagonals), rtol=1e-9)
+    np.testing.assert_allclose(found, objective.margins.vector(G / diagonals), rtol=1e-9)
     u = rng.normal(size=objective.size)  # symmetric, so that two loops keep it definite
     for form in (by_blocks, by_diagonals):
         inverse = form(objective, w)

@@ -137,8 +137,9 @@ def use_rmm(stand_in, monkeypatch):
             ("rmm.allocators.cupy", bridge),
         ):
             monkeypatch.setitem(sys.modules, name, module)
+        backend = gpu()  # adopts it, too, where nothing has used a device before
         stand_in.cuda.allocators.clear()
-        gpu().adopt_rmm.__globals__["adopt_rmm"]()
+        backend.adopt_rmm.__globals__["adopt_rmm"]()
         return bridge.rmm_cupy_allocator
 
     monkeypatch.setattr(stand_in.cuda.runtime, "memGetInfo", lambda: (1000, 1 << 30))
