@@ -27,7 +27,7 @@ from daskglm.core.requests import (
     Spread,
     Totals,
 )
-from daskglm.worker import batched, columns, held_out, inference, ordinal, outputs
+from daskglm.worker import batched, class_rows, columns, held_out, inference, ordinal, outputs
 from daskglm.worker.asked import Asked
 from daskglm.worker.column_gram import column_gram
 from daskglm.worker.rates import rate_sums
@@ -90,8 +90,8 @@ FROM_CACHE: dict[type, Callable[[Any, Sequence[Any], Any], bool]] = {
     RateSums: _has_point,
     ResidualSums: _has_point,
     EvaluateAlong: _has_points,
-    OrdinalAlong: ordinal.has_margins,
-    OutputsAlong: outputs.has_margins,
+    OrdinalAlong: class_rows.has_margins,
+    OutputsAlong: class_rows.has_margins,
     DualLine: _has_state,
     DualSave: _has_state,
     DualValue: _has_state,

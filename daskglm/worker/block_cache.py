@@ -18,10 +18,9 @@ from daskglm.kernels import backend_of, for_rows
 from daskglm.kernels.records import RowData
 from daskglm.losses.table import loss_of
 from daskglm.worker.batched import BatchRows
+from daskglm.worker.class_rows import ClassRows
 from daskglm.worker.dual_state import DualCache
 from daskglm.worker.margins import Margins
-from daskglm.worker.ordinal import OrdinalRows
-from daskglm.worker.outputs import OutputRows
 from daskglm.worker.targets import targets_of
 
 # Fields of a problem that determine targets and weights.
@@ -40,8 +39,7 @@ class BlockCache:
         self.curvature_of: int | None = None
         self.dual: DualCache | None = None
         self.batch: BatchRows | None = None
-        self.ordinal: OrdinalRows | None = None
-        self.outputs: OutputRows | None = None
+        self.of_classes: ClassRows | None = None
         # targets of a regression may differ by less than float32 rows tell apart
         self.exact = block.labels is None
         self.has_offset = block.offset is not None

@@ -9,13 +9,12 @@ as those from other processes are, so that these are compiled once for both.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, cast
 
 import numpy as np
 
-from daskglm.core.device import to_host
 from daskglm.core.facts import DataSummary
 from daskglm.core.ordinal_requests import (
     EvaluateOrdinal,
@@ -23,68 +22,25 @@ from daskglm.core.ordinal_requests import (
     OrdinalHessianVector,
 )
 from daskglm.core.requests import Totals
-from daskglm.data.blocks import Block
 from daskglm.kernels import cpu as host
 from daskglm.kernels import dense, gram_side, ordinal, ordinal_csr, ordinal_dense
 from daskglm.kernels.ordinal import edges_of
 from daskglm.kernels.records import NOTHING, read_only
 from daskglm.losses.ordinal import OrderedLink, link_of_loss
 from daskglm.worker.asked import Asked, Each
-from daskglm.worker.margins import Fill, Margins, update
+from daskglm.worker.class_rows import ClassRows
+from daskglm.worker.margins import Fill, update
 from daskglm.worker.pieces import Piece
 
-# Points whose margins a block keeps: the two ends of a line search.
-KEPT = 2
 # Threads get Grams of their own while all of them fit in these bytes.
 GRAM_BYTES = 1 << 30
-
-
-@dataclass
-class OrdinalRows:
-    """What a block caches: the class (n,) of each row, weights (K,), margins (n,) by token."""
-
-    classes: tuple[Any, ...]
-    codes: Any
-    weights: np.ndarray
-    xp: Any = np
-    margins: Margins = field(default_factory=lambda: Margins(KEPT))
-
-    def reserve(self, token: int, needed: Sequence[int | None] = ()) -> Any:
-        """Return room for the margins of a point; see `Margins`."""
-        return self.margins.reserve(token, needed, lambda: self.xp.empty(len(self.codes)))
-
-
-def has_margins(shard: Any, caches: Sequence[Any], request: OrdinalAlong) -> bool:
-    """Return whether the caches of all blocks answer a request without their rows."""
-    return all(
-        cache.ordinal is not None
-        and cache.ordinal.classes == cache.problem.classes
-        and all(token in cache.ordinal.margins for token, _ in request.points)
-        for cache in caches
-    )
-
-
-def _ordinal_rows(cache: Any, block: Block, classes: tuple[Any, ...]) -> OrdinalRows:
-    """Return the cache of a block, made anew if it is for other classes."""
-    known: OrdinalRows | None = cache.ordinal
-    if known is None or known.classes != classes:
-        assert block.labels is not None
-        # labels that are not among the classes have no weight: any class will do
-        places = {label: k for k, label in enumerate(classes)}
-        table = np.array([places.get(label, 0) for label in block.labels], np.int32)
-        codes = table[block.y]
-        weight = to_host(cache.weight) if len(cache.weight) else None
-        weights = np.bincount(codes, weight, len(classes)).astype(np.float64)
-        xp = cache.backend.xp
-        known = cache.ordinal = OrdinalRows(classes, xp.asarray(read_only(codes)), weights, xp)
-    return known
 
 
 @dataclass
 class _Sweep:
     """The rows of a shard as kernels take them."""
 
-    known: list[OrdinalRows]
+    known: list[ClassRows]
     caches: Sequence[Any]
     facts: DataSummary
     each: Each
@@ -94,7 +50,7 @@ class _Sweep:
     def of(cls, asked: Asked[Any]) -> _Sweep:
         """Return that of a request about ordered classes."""
         known = [
-            _ordinal_rows(cache, block, asked.problem.classes)
+            ClassRows.of(cache, block, asked.problem.classes)
             for cache, block in zip(asked.caches, asked.blocks, strict=True)
         ]
         link = link_of_loss(asked.problem.loss.name)

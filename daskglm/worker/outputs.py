@@ -7,7 +7,7 @@ rebuilt from the request.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,11 @@ from daskglm.core.output_requests import (
     OutputsHessianVector,
 )
 from daskglm.core.requests import Totals
-from daskglm.data.blocks import Block
 from daskglm.kernels import cpu as host
 from daskglm.kernels import outputs
 from daskglm.worker import margins
 from daskglm.worker.asked import Asked, Each
+from daskglm.worker.class_rows import ClassRows
 from daskglm.worker.output_layouts import InTiles, Layout, OnDevice, Wide
 from daskglm.worker.pieces import Piece
 
@@ -31,55 +31,15 @@ from daskglm.worker.pieces import Piece
 DENSE_WIDTH = 512
 # Threads get Grams of their own while all of them fit in these bytes.
 GRAM_BYTES = 1 << 30
-# Points whose margins a block keeps: the two ends of a line search.
-KEPT = 2
 
 NO_ROWS = np.empty((0, 0))
-
-
-@dataclass
-class OutputRows:
-    """What a block caches: the class (n,) of each row, and margins (K, n) by token."""
-
-    classes: tuple[Any, ...]
-    codes: Any
-    xp: Any = np
-    margins: margins.Margins = field(default_factory=lambda: margins.Margins(KEPT))
-
-    def reserve(self, token: int, needed: Sequence[int | None] = ()) -> Any:
-        """Return room for the margins of a point; see `Margins`."""
-        shape = len(self.classes), len(self.codes)
-        return self.margins.reserve(token, needed, lambda: self.xp.empty(shape))
-
-
-def has_margins(shard: Any, caches: Sequence[Any], request: OutputsAlong) -> bool:
-    """Return whether the caches of all blocks answer a request without their rows."""
-    return all(
-        cache.outputs is not None
-        and cache.outputs.classes == cache.problem.classes
-        and all(token in cache.outputs.margins for token, _ in request.points)
-        for cache in caches
-    )
-
-
-def _output_rows(cache: Any, block: Block, classes: tuple[Any, ...]) -> OutputRows:
-    """Return the cache of a block, made anew if it is for other classes."""
-    known: OutputRows | None = cache.outputs
-    if known is None or known.classes != classes:
-        assert block.labels is not None
-        # labels that are not among the classes have no weight: any class will do
-        places = {label: k for k, label in enumerate(classes)}
-        table = np.array([places.get(label, 0) for label in block.labels], np.int32)
-        xp = cache.backend.xp
-        known = cache.outputs = OutputRows(classes, xp.asarray(table[block.y]), xp)
-    return known
 
 
 @dataclass
 class _Sweep:
     """The rows of a shard, and how W is laid out for them."""
 
-    known: list[OutputRows]
+    known: list[ClassRows]
     caches: Sequence[Any]
     facts: DataSummary
     K: int
@@ -90,7 +50,7 @@ class _Sweep:
         """Return that of a request about the softmax."""
         classes = asked.problem.classes
         known = [
-            _output_rows(cache, block, classes)
+            ClassRows.of(cache, block, classes, (len(classes),))
             for cache, block in zip(asked.caches, asked.blocks, strict=True)
         ]
         return cls(known, asked.caches, asked.facts, len(classes), asked.each)

@@ -7,7 +7,7 @@ from daskglm.core.ordinal_requests import EvaluateOrdinal, OrdinalAlong, Ordinal
 from daskglm.core.requests import LossRef, Problem
 from daskglm.core.view import Drawn, View
 from daskglm.data.blocks import Place, to_block
-from daskglm.worker.ordinal import has_margins
+from daskglm.worker.class_rows import has_margins
 from daskglm.worker.shard import Shard
 
 CLASSES = ("a", "b", "c")

@@ -1,0 +1,79 @@
+"""What a block caches for a loss of all classes: the class of each row, and margins by token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from daskglm.core.device import to_host
+from daskglm.core.ordinal_requests import OrdinalAlong
+from daskglm.core.output_requests import OutputsAlong
+from daskglm.data.blocks import Block
+from daskglm.kernels.records import read_only
+from daskglm.worker.margins import Margins
+
+# Points whose margins a block keeps: the two ends of a line search.
+KEPT = 2
+
+
+@dataclass
+class ClassRows:
+    """The rows of a block with their classes.
+
+    Parameters
+    ----------
+    classes : tuple
+        In the order of margins or thresholds.
+    outputs : tuple of int
+        (K,) for K margins a row, () for one.
+    codes : (n,) array
+        The class of each row, where the rows are.
+    weights : (K,) array
+        Total weights of the classes.
+    """
+
+    classes: tuple[Any, ...]
+    outputs: tuple[int, ...]
+    codes: Any
+    weights: np.ndarray
+    xp: Any = np
+    margins: Margins = field(default_factory=lambda: Margins(KEPT))
+
+    def reserve(self, token: int, needed: Sequence[int | None] = ()) -> Any:
+        """Return room for the margins (*outputs, n) of a point; see `Margins`."""
+        shape = *self.outputs, len(self.codes)
+        return self.margins.reserve(token, needed, lambda: self.xp.empty(shape))
+
+    @classmethod
+    def of(
+        cls, cache: Any, block: Block, classes: tuple[Any, ...], outputs: tuple[int, ...] = ()
+    ) -> ClassRows:
+        """Return that of a block's cache, made anew if it is for others."""
+        known: ClassRows | None = cache.of_classes
+        if known is not None and (known.classes, known.outputs) == (classes, outputs):
+            return known
+        assert block.labels is not None
+        # labels that are not among the classes have no weight: any class will do
+        places = {label: k for k, label in enumerate(classes)}
+        table = np.array([places.get(label, 0) for label in block.labels], np.int32)
+        codes = table[block.y]
+        weight = to_host(cache.weight) if len(cache.weight) else None
+        weights = np.bincount(codes, weight, len(classes)).astype(np.float64)
+        xp = cache.backend.xp
+        # kernels of thresholds take vectors of requests, which are read-only, in the same places
+        codes = codes if outputs else read_only(codes)
+        found = cache.of_classes = cls(classes, outputs, xp.asarray(codes), weights, xp)
+        return found
+
+
+def has_margins(shard: Any, caches: Sequence[Any], request: OrdinalAlong | OutputsAlong) -> bool:
+    """Return whether the caches of all blocks answer a request without their rows."""
+    return all(
+        cache.of_classes is not None
+        and cache.of_classes.classes == cache.problem.classes
+        and all(token in cache.of_classes.margins for token, _ in request.points)
+        for cache in caches
+    )
