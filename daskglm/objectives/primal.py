@@ -13,7 +13,6 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -40,8 +39,6 @@ from daskglm.penalties.penalty import Penalty
 
 # Relative differences of the objective that may be rounding in sums over rows.
 SAME_VALUE = 1e-12
-# What an objective caches.
-CACHED = ("bounds",)
 # Numbers that name the margins and dual variables that workers keep.
 tokens = itertools.count()
 
@@ -121,9 +118,10 @@ class Objective:
         on_device = engine.capabilities.device != "cpu"
         self.rounding = margins.rounding(facts, loss, penalty, self.scale, on_device=on_device)
 
-    @cached_property
+    @property
     def bounds(self) -> Bounds:
         """How far points can be from the optimum, and what may be done to know it better."""
+        # made anew: with one that was kept the rows would be free only when the collector runs
         return self.bounded(self)
 
     @property
@@ -459,13 +457,6 @@ class Objective:
         vars(found).update(changed)
         if "penalty" in changed:
             found.margins = found.margins.with_penalty(found.penalty)
-        return found
-
-    def __copy__(self) -> Self:
-        """Return a copy without what is cached, which is of this one."""
-        found = object.__new__(type(self))
-        kept = {name: value for name, value in vars(self).items() if name not in CACHED}
-        vars(found).update(kept)
         return found
 
     @property

@@ -149,7 +149,7 @@ FAULTS = [
     ),
     Fault(
         "ordered classes: their weights are numbers of rows",
-        "worker/ordinal.py",
+        "worker/class_rows.py",
         "np.bincount(codes, weight, len(classes))",
         "np.bincount(codes, None, len(classes))",
         "worker/test_ordinal.py objectives/test_ordinal.py",
