@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.optimize
 
-from daskglm.penalties.nonsmooth import NonSmooth
+from daskglm.penalties.kinks import Kinks
 
 
 class Tangent(NamedTuple):
@@ -46,17 +46,17 @@ class Tangent(NamedTuple):
     error: np.ndarray
 
 
-def lower_bound(tangent: Tangent, terms: NonSmooth) -> float:
+def lower_bound(tangent: Tangent, kinks: Kinks) -> float:
     """Return a number below the optimum: the largest over c of what one tangent proves.
 
     Parameters
     ----------
     tangent : Tangent
-    terms : NonSmooth
+    kinks : Kinks
         For vectors of features, without the intercept.
     """
     g, error = tangent.gradient, tangent.error
-    most = terms.most_share(g, tangent.curvature, error)
+    most = kinks.most_share(g, tangent.curvature, error)
     # where losses vanish: value less gradient times coefficients
     live = np.flatnonzero(tangent.at)
     at = tangent.at[live]
@@ -64,13 +64,13 @@ def lower_bound(tangent: Tangent, terms: NonSmooth) -> float:
     constant -= float(error[live] @ np.abs(at))
 
     # others have a conjugate of zero for every c up to that
-    columns = np.flatnonzero(np.abs(g) + error > terms.strengths)
+    columns = np.flatnonzero(np.abs(g) + error > kinks.strengths)
     columns = columns[tangent.curvature[columns] > 0.0]
-    if terms.is_bounded:
-        bounded = np.flatnonzero(np.isfinite(terms.lower) | np.isfinite(terms.upper))
+    if kinks.is_bounded:
+        bounded = np.flatnonzero(np.isfinite(kinks.lower) | np.isfinite(kinks.upper))
         columns = np.union1d(columns, bounded)
-    columns = columns[~terms.is_grouped[columns]]
-    some = terms.restricted(columns, len(columns))
+    columns = columns[~kinks.is_grouped[columns]]
+    some = kinks.restricted(columns, len(columns))
     slopes, curvature, off = -g[columns], tangent.curvature[columns], error[columns]
     square = max(tangent.value - tangent.loose, 0.0) if tangent.is_quadratic else 0.0
 
@@ -90,12 +90,12 @@ def lower_bound(tangent: Tangent, terms: NonSmooth) -> float:
     return best if 0.0 < best < math.inf else 0.0
 
 
-def largest_norm(terms: NonSmooth, curvature: np.ndarray, value: float) -> float:
+def largest_norm(kinks: Kinks, curvature: np.ndarray, value: float) -> float:
     """Bound the norm of the features' coefficients of the optimum; infinite where nothing does.
 
     Parameters
     ----------
-    terms : NonSmooth
+    kinks : Kinks
         For vectors of features, without the intercept.
     curvature : (d,) array
         Of the quadratic penalty of each feature.
@@ -104,14 +104,14 @@ def largest_norm(terms: NonSmooth, curvature: np.ndarray, value: float) -> float
     """
     value = value if value >= 0.0 else math.inf  # foretold by sums that cancel: nothing is known
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        boxed = np.maximum(np.abs(terms.lower), np.abs(terms.upper))
+        boxed = np.maximum(np.abs(kinks.lower), np.abs(kinks.upper))
         held = np.isfinite(boxed)
         square = float((boxed[held] ** 2).sum())
         curved = ~held & (curvature > 0.0)
         if curved.any():
             square += 2.0 * value / float(curvature[curved].min())
         kinked = ~held & ~curved
-        strengths = np.append(terms.strengths[kinked & ~terms.is_grouped], terms.group_strengths)
+        strengths = np.append(kinks.strengths[kinked & ~kinks.is_grouped], kinks.group_strengths)
         if len(strengths):
             square += float(np.square(np.divide(value, strengths.min())))
     return math.sqrt(square)

@@ -34,7 +34,7 @@ from daskglm.objectives.dual_penalty import DualPenalty, balanced
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
 from daskglm.objectives.proximal_step import box_of
-from daskglm.penalties.nonsmooth import NonSmooth
+from daskglm.penalties.kinks import Kinks
 from daskglm.penalties.quadratic import Quadratic
 
 
@@ -45,12 +45,12 @@ class AnyPenalty(DualPenalty):
     Parameters
     ----------
     quadratic : Quadratic
-    kinks : NonSmooth
+    kinks : Kinks
         For vectors of features, without an intercept.
     """
 
     quadratic: Quadratic
-    kinks: NonSmooth
+    kinks: Kinks
 
     def value(self, w: Any) -> float:
         """Return the penalty of the coefficients (d,) of features."""

@@ -9,13 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from daskglm.penalties.nonsmooth import NonSmooth
+from daskglm.penalties.kinks import Kinks
 from daskglm.penalties.resolved import ResolvedPenalty
 
 
-def part(given: ResolvedPenalty, scale: np.ndarray, strength: float, size: int) -> NonSmooth:
+def part(given: ResolvedPenalty, scale: np.ndarray, strength: float, size: int) -> Kinks:
     """Return the bounds of the features, for coefficients of the columns as they are."""
-    nothing = NonSmooth.nothing(size)
+    nothing = Kinks.nothing(size)
     if given.lower is None and given.upper is None and not given.left_out.any():
         return nothing
     lower, upper = nothing.lower.copy(), nothing.upper.copy()

@@ -10,14 +10,14 @@ from functools import reduce
 import numpy as np
 
 from daskglm.penalties import bounds, groups, l1, ridge, tikhonov
-from daskglm.penalties.nonsmooth import NonSmooth
+from daskglm.penalties.kinks import Kinks
 from daskglm.penalties.penalty import Penalty
 from daskglm.penalties.resolved import ResolvedPenalty
 
 # Each takes what is asked for and the columns' scales; the first that has an answer is taken.
 QUADRATIC = (tikhonov.part, ridge.part)
 # All of these are added up.
-NON_SMOOTH = (l1.part, bounds.part, groups.part)
+KINKED = (l1.part, bounds.part, groups.part)
 
 
 def penalty_of(
@@ -41,5 +41,5 @@ def penalty_of(
         for part in QUADRATIC
         if (found := part(given, scale, strength * (1.0 - given.l1_ratio))) is not None
     )
-    parts = [part(given, scale, strength, size) for part in NON_SMOOTH]
-    return Penalty(quadratic, reduce(NonSmooth.plus, parts))
+    parts = [part(given, scale, strength, size) for part in KINKED]
+    return Penalty(quadratic, reduce(Kinks.plus, parts))

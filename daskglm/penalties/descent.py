@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from daskglm.penalties.nonsmooth import NonSmooth
+from daskglm.penalties.kinks import Kinks
 from daskglm.system.compiled import compiled
 
 # Sweeps between two looks at the residual. Chosen.
@@ -155,9 +155,9 @@ def _sweep(  # type: ignore[no-untyped-def]
 
 
 def minimise(
-    H: np.ndarray, gradient: np.ndarray, w: np.ndarray, terms: NonSmooth, share: float
+    H: np.ndarray, gradient: np.ndarray, w: np.ndarray, kinks: Kinks, share: float
 ) -> Minimum:
-    """Minimise g'(v - w) + 1/2 (v - w)' H (v - w) + terms(v) over v.
+    """Minimise g'(v - w) + 1/2 (v - w)' H (v - w) + kinks(v) over v.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def minimise(
         g.
     w : (size,) array
         Within the bounds.
-    terms : NonSmooth
+    kinks : Kinks
     share : float
         Share of the residual at w that may be left.
 
@@ -176,14 +176,14 @@ def minimise(
     Minimum
         The point w itself if rounding has made H indefinite.
     """
-    if len(w) > 1 and _is_free(terms, -1) and H[-1, -1] > 0.0:
-        return _without_last(H, gradient, w, terms, share)
+    if len(w) > 1 and _is_free(kinks, -1) and H[-1, -1] > 0.0:
+        return _without_last(H, gradient, w, kinks, share)
     v, slope = w.copy(), gradient.copy()
     diagonal = H.diagonal().copy()
     scale = np.where(diagonal > 0.0, diagonal, 1.0)
 
     def left() -> float:
-        found = terms.residual(v, slope)
+        found = kinks.residual(v, slope)
         with np.errstate(over="ignore", invalid="ignore"):
             return float(np.sqrt((found * found / scale).sum()))
 
@@ -191,20 +191,20 @@ def minimise(
     wanted = max(share, ROUNDING) * first
     if not first > 0.0:
         return Minimum(v, slope, first)
-    if terms.is_empty and (step := _newton_step(H, slope)) is not None:
+    if kinks.is_empty and (step := _newton_step(H, slope)) is not None:
         v = w + step
         slope = gradient + H @ step
         if (residual := left()) <= wanted:
             return Minimum(v, slope, residual)
 
-    bases, tops = _eigen(H, terms)
+    bases, tops = _eigen(H, kinks)
     # kernels take arrays that store each entry
-    kinks = terms.strengths, terms.lower, terms.upper
+    of_entries = kinks.strengths, kinks.lower, kinks.upper
     where = (
-        np.flatnonzero(~terms.is_grouped),
-        *(np.require(values, requirements=("C", "W")) for values in kinks),
+        np.flatnonzero(~kinks.is_grouped),
+        *(np.require(values, requirements=("C", "W")) for values in of_entries),
     )
-    grouped = (terms.pointers, terms.members, terms.group_strengths, bases, tops)
+    grouped = (kinks.pointers, kinks.members, kinks.group_strengths, bases, tops)
     work, residual, best, level, idle = 0.0, first, np.inf, 0, 0
     roots = np.sqrt(diagonal)
     for _ in range(MOST_LOOKS):
@@ -214,15 +214,15 @@ def minimise(
             break
         if not residual <= DIVERGED * first:
             return Minimum(w.copy(), gradient.copy(), first)
-        free = terms.free(v)
+        free = kinks.free(v)
         work += SWEEP_COST * SWEEPS * len(free) * len(v)
         if not len(free) or work < len(free) ** 3 / 3.0:
             continue
         work = 0.0
-        level = _step_on_free(H, v, slope, terms, free, level)
+        level = _step_on_free(H, v, slope, kinks, free, level)
         residual = left()
         # entries of H are at most the roots' products: what slopes may be off by, in those units
-        sizes = (np.abs(gradient) + terms.strengths) / np.sqrt(scale) + roots @ np.abs(v - w)
+        sizes = (np.abs(gradient) + kinks.strengths) / np.sqrt(scale) + roots @ np.abs(v - w)
         noise = 4.0 * UNIT * float(np.linalg.norm(sizes))
         idle = idle + 1 if residual >= 0.5 * best else 0
         most = MOST_IDLE if residual <= 1e-6 * first else 10 * MOST_IDLE
@@ -232,14 +232,14 @@ def minimise(
     return Minimum(v, slope, residual)
 
 
-def _is_free(terms: NonSmooth, j: int) -> bool:
+def _is_free(kinks: Kinks, j: int) -> bool:
     """Return whether a coefficient has neither a kink nor bounds."""
-    bounded = np.isfinite(terms.lower[j]) or np.isfinite(terms.upper[j])
-    return bool(terms.strengths[j] == 0.0 and not (bounded or terms.is_grouped[j]))
+    bounded = np.isfinite(kinks.lower[j]) or np.isfinite(kinks.upper[j])
+    return bool(kinks.strengths[j] == 0.0 and not (bounded or kinks.is_grouped[j]))
 
 
 def _without_last(
-    H: np.ndarray, gradient: np.ndarray, w: np.ndarray, terms: NonSmooth, share: float
+    H: np.ndarray, gradient: np.ndarray, w: np.ndarray, kinks: Kinks, share: float
 ) -> Minimum:
     """Minimise over all but the last coefficient, which is free and takes its best value.
 
@@ -252,15 +252,15 @@ def _without_last(
     # columns that do not differ from the last one but for rounding
     same = centred.diagonal() <= CONSTANT * H.diagonal()[:-1]
     centred[same], centred[:, same], pull[same] = 0.0, 0.0, 0.0
-    features = terms.restricted(np.arange(len(pull)), len(pull))
+    features = kinks.restricted(np.arange(len(pull)), len(pull))
     found = minimise(centred, pull, w[:-1], features, share)
     last = w[-1] - (gradient[-1] + beside @ (found.w - w[:-1])) / top
     return Minimum(np.append(found.w, last), np.append(found.slope, 0.0), found.residual)
 
 
-def _eigen(H: np.ndarray, terms: NonSmooth) -> tuple[np.ndarray, np.ndarray]:
+def _eigen(H: np.ndarray, kinks: Kinks) -> tuple[np.ndarray, np.ndarray]:
     """Return eigenvectors, as columns, and eigenvalues of all groups' blocks, one after another."""
-    found = [np.linalg.eigh(H[np.ix_(group, group)]) for group in terms.groups]
+    found = [np.linalg.eigh(H[np.ix_(group, group)]) for group in kinks.groups]
     none = np.empty(0)
     bases = np.concatenate([none, *(np.ascontiguousarray(basis).ravel() for _, basis in found)])
     return bases, np.maximum(np.concatenate([none, *(values for values, _ in found)]), 0.0)
@@ -282,7 +282,7 @@ def _step_on_free(
     H: np.ndarray,
     v: np.ndarray,
     slope: np.ndarray,
-    terms: NonSmooth,
+    kinks: Kinks,
     free: np.ndarray,
     level: int,
 ) -> int:
@@ -291,20 +291,20 @@ def _step_on_free(
     The lowest of a few points along the step is taken. Where the model hardly falls by that, the
     step is damped by more on the diagonal (Levenberg and Marquardt): columns may be dependent.
     """
-    pull = (slope + terms.gradient(v))[free]
+    pull = (slope + kinks.gradient(v))[free]
     K = H[np.ix_(free, free)]
-    if terms.groups:
-        _add_groups(K, v, terms, free)
-    here, kinked = v[free], terms.strengths[free] > 0.0
+    if kinks.groups:
+        _add_groups(K, v, kinks, free)
+    here, kinked = v[free], kinks.strengths[free] > 0.0
     best = (0.0, here, level)
     for k in range(max(level - 1, 0), len(RIDGES)):
         step = _newton_step(K, pull, RIDGES[k])
         if step is None:
             continue
         for to in _trials(here, step, kinked):
-            to = np.clip(to, terms.lower[free], terms.upper[free])
+            to = np.clip(to, kinks.lower[free], kinks.upper[free])
             best = min(
-                best, (_rise(H, v, slope, terms, free, to), to, k), key=lambda found: found[0]
+                best, (_rise(H, v, slope, kinks, free, to), to, k), key=lambda found: found[0]
             )
         if best[0] <= GOOD_STEP * float(pull @ step):
             break
@@ -325,11 +325,11 @@ def _trials(here: np.ndarray, step: np.ndarray, kinked: np.ndarray) -> Iterator[
         yield np.where(kinked & (here * to <= 0.0), 0.0, to)
 
 
-def _add_groups(K: np.ndarray, v: np.ndarray, terms: NonSmooth, free: np.ndarray) -> None:
+def _add_groups(K: np.ndarray, v: np.ndarray, kinks: Kinks, free: np.ndarray) -> None:
     """Add the Hessian of the norms of groups that are not zero, in place."""
     place = np.full(len(v), -1)
     place[free] = np.arange(len(free))
-    for group, strength in zip(terms.groups, terms.group_strengths, strict=True):
+    for group, strength in zip(kinks.groups, kinks.group_strengths, strict=True):
         at = place[group]
         if at[0] < 0:
             continue
@@ -342,7 +342,7 @@ def _rise(
     H: np.ndarray,
     v: np.ndarray,
     slope: np.ndarray,
-    terms: NonSmooth,
+    kinks: Kinks,
     free: np.ndarray,
     to: np.ndarray,
 ) -> float:
@@ -351,4 +351,4 @@ def _rise(
     moved = v.copy()
     moved[free] = to
     bent = 0.5 * float(step @ H[np.ix_(free, free)] @ step)
-    return float(slope[free] @ step) + bent + terms.value(moved) - terms.value(v)
+    return float(slope[free] @ step) + bent + kinks.value(moved) - kinks.value(v)

@@ -7,18 +7,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from daskglm.penalties.nonsmooth import NonSmooth
+from daskglm.penalties.kinks import Kinks
 from daskglm.penalties.resolved import ResolvedPenalty
 
 
-def part(given: ResolvedPenalty, scale: np.ndarray, strength: float, size: int) -> NonSmooth:
+def part(given: ResolvedPenalty, scale: np.ndarray, strength: float, size: int) -> Kinks:
     """Return strength rho sqrt(size of G) v_G |w_G| of the groups.
 
     The size is the number of features; a multinomial fit has a coefficient of each class for it.
     Groups of one coefficient are plain L1, and so are those that are left out. Larger ones take no
     scale: `config` refuses it.
     """
-    nothing = NonSmooth.nothing(size)
+    nothing = Kinks.nothing(size)
     if given.groups is None:
         return nothing
     single, members, strengths = np.zeros(size), [], []

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.penalties.nonsmooth import NonSmooth
+from daskglm.penalties.kinks import Kinks
 from daskglm.penalties.ridge import Ridge
 from daskglm.penalties.tikhonov import Tikhonov
 
@@ -21,17 +21,17 @@ class Penalty:
     Parameters
     ----------
     quadratic : Ridge or Tikhonov
-    kinks : NonSmooth
+    kinks : Kinks
         For vectors with the constants.
     """
 
     quadratic: Ridge | Tikhonov
-    kinks: NonSmooth
+    kinks: Kinks
 
     @classmethod
     def ridge(cls, n_features: int, size: int, strength: Any = 1.0) -> Penalty:
         """Return the smooth penalty 1/2 sum_j s_j w_j^2 on the features of vectors of `size`."""
-        return cls(Ridge(n_features, strength), NonSmooth.nothing(size))
+        return cls(Ridge(n_features, strength), Kinks.nothing(size))
 
     @property
     def n_features(self) -> int:
@@ -65,7 +65,7 @@ class Penalty:
         return float(kinks.strengths[0]) / ridge.largest if same and self.n_features else math.nan
 
     @cached_property
-    def feature_kinks(self) -> NonSmooth:
+    def feature_kinks(self) -> Kinks:
         """The kinks of vectors without constants."""
         return self.kinks.of_features(self.n_features)
 
@@ -118,7 +118,7 @@ class Penalty:
         """
         kinks = self.kinks
         at = kinks.clip(np.zeros(len(kinks.strengths)))
-        held = NonSmooth(
+        held = Kinks(
             np.where(features, 0.0, kinks.strengths),
             np.where(features, at, kinks.lower),
             np.where(features, at, kinks.upper),

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from daskglm.penalties.descent import GOOD_STEP, ROUNDING, UNIT, Minimum
-from daskglm.penalties.nonsmooth import NonSmooth
+from daskglm.penalties.kinks import Kinks
 
 # Proximal gradient steps before conjugate gradients take over. Chosen.
 GRADIENT_STEPS = 2
@@ -43,10 +43,10 @@ def minimise_by_products(
     diagonal: np.ndarray,
     gradient: np.ndarray,
     w: np.ndarray,
-    terms: NonSmooth,
+    kinks: Kinks,
     share: float,
 ) -> Minimum:
-    """Minimise g'(v - w) + 1/2 (v - w)' H (v - w) + terms(v) over v.
+    """Minimise g'(v - w) + 1/2 (v - w)' H (v - w) + kinks(v) over v.
 
     Parameters
     ----------
@@ -54,14 +54,14 @@ def minimise_by_products(
         Multiplies a vector by H.
     diagonal : (size,) array
         That of H.
-    gradient, w, terms, share
+    gradient, w, kinks, share
         As of `descent.minimise`.
 
     Returns
     -------
     Minimum
     """
-    return _Model(product, diagonal, gradient, w, terms).minimise(share)
+    return _Model(product, diagonal, gradient, w, kinks).minimise(share)
 
 
 class _Model:
@@ -73,15 +73,15 @@ class _Model:
         diagonal: np.ndarray,
         gradient: np.ndarray,
         w: np.ndarray,
-        terms: NonSmooth,
+        kinks: Kinks,
     ) -> None:
-        self.multiply, self.terms, self.products = product, terms, 0
+        self.multiply, self.kinks, self.products = product, kinks, 0
         self.scale = np.where(diagonal > 0.0, diagonal, 1.0)
         # one number for a group, whose minimum in this metric is known
         self.metric = self.scale.copy()
-        if terms.groups:
-            most = np.maximum.reduceat(self.scale[terms.members], terms.pointers[:-1])
-            self.metric[terms.members] = np.repeat(most, np.diff(terms.pointers))
+        if kinks.groups:
+            most = np.maximum.reduceat(self.scale[kinks.members], kinks.pointers[:-1])
+            self.metric[kinks.members] = np.repeat(most, np.diff(kinks.pointers))
         self.begin, self.gradient = w, gradient
         self.v, self.slope = w.copy(), gradient.copy()
         self.curvature = 1.0  # of the model over that of the metric, along a step
@@ -115,13 +115,13 @@ class _Model:
 
     def _left(self) -> float:
         """Return the norm of the residual in the inverse of the diagonal."""
-        found = self.terms.residual(self.v, self.slope)
+        found = self.kinks.residual(self.v, self.slope)
         return float(np.sqrt((found * found / self.scale).sum()))
 
     def _noise(self) -> float:
         """Bound what rounding may leave of the residual."""
         root = np.sqrt(self.scale)
-        sizes = (np.abs(self.gradient) + self.terms.strengths) / root
+        sizes = (np.abs(self.gradient) + self.kinks.strengths) / root
         sizes += root * np.abs(self.v - self.begin)
         return 4.0 * UNIT * float(np.linalg.norm(sizes))
 
@@ -129,7 +129,7 @@ class _Model:
         """Take a proximal gradient step as long as the curvature along it allows."""
         for _ in range(MOST_TRIALS):
             metric = self.curvature * self.metric
-            to = self.terms.proximal(self.v - self.slope / metric, metric)
+            to = self.kinks.proximal(self.v - self.slope / metric, metric)
             step = to - self.v
             if not step.any():
                 return
@@ -147,15 +147,15 @@ class _Model:
         A step that crosses kinks or bounds ends there; the first of a few lengths that lowers the
         model enough is taken, or the longest step that crosses none.
         """
-        free, here = self.terms.free(self.v), self.v
+        free, here = self.kinks.free(self.v), self.v
         if not len(free):
             return
         step, change = self._conjugate_gradients(free, wanted)
         length = self._first_kink(free, step)
-        if length >= 1.0 and not self.terms.groups:
+        if length >= 1.0 and not self.kinks.groups:
             self.v, self.slope = here + step, self.slope + change
             return
-        pull = self.slope + self.terms.gradient(here)
+        pull = self.slope + self.kinks.gradient(here)
         slope = float(pull @ step)
         for t in LENGTHS:
             to = self._kept_on_side(free, here + t * step)
@@ -176,7 +176,7 @@ class _Model:
         """
         scale = self.scale[free]
         step, change = np.zeros_like(self.v), np.zeros_like(self.v)
-        residual = -(self.slope + self.terms.gradient(self.v))[free]
+        residual = -(self.slope + self.kinks.gradient(self.v))[free]
         z = residual / scale
         direction = np.zeros_like(self.v)
         direction[free] = z
@@ -186,7 +186,7 @@ class _Model:
             if np.sqrt(square) <= goal or self._crossed(free, step) > MOST_CROSSED * len(free):
                 break
             times = self.product(direction)
-            along = times + self.terms.hessian_vector(self.v, direction)
+            along = times + self.kinks.hessian_vector(self.v, direction)
             curvature = float(direction @ along)
             if not curvature > FLAT * float(direction[free] @ (scale * direction[free])):
                 break
@@ -201,12 +201,12 @@ class _Model:
 
     def _first_kink(self, free: np.ndarray, step: np.ndarray) -> float:
         """Return the share of a step, one at most, at which it first comes to a kink or a bound."""
-        terms, here, step = self.terms, self.v[free], step[free]
+        kinks, here, step = self.kinks, self.v[free], step[free]
         to, shares = here + step, [1.0]
-        kinked = (terms.strengths[free] > 0.0) & (here * to < 0.0)
+        kinked = (kinks.strengths[free] > 0.0) & (here * to < 0.0)
         if kinked.any():
             shares.append(float((here[kinked] / -step[kinked]).min()))
-        lower, upper = terms.lower[free], terms.upper[free]
+        lower, upper = kinks.lower[free], kinks.upper[free]
         for bound, beyond in ((lower, to < lower), (upper, to > upper)):
             if beyond.any():
                 shares.append(float(((bound - here)[beyond] / step[beyond]).min()))
@@ -215,17 +215,17 @@ class _Model:
     def _crossed(self, free: np.ndarray, step: np.ndarray) -> int:
         """Return how many of the free coefficients a step takes across zero, if that is a kink."""
         here = self.v[free]
-        crossed = (self.terms.strengths[free] > 0.0) & (here * (here + step[free]) < 0.0)
+        crossed = (self.kinks.strengths[free] > 0.0) & (here * (here + step[free]) < 0.0)
         return int(np.count_nonzero(crossed))
 
     def _kept_on_side(self, free: np.ndarray, to: np.ndarray) -> np.ndarray:
         """Return the point with free coefficients zero that have crossed it, within the bounds."""
-        crossed = (self.terms.strengths[free] > 0.0) & (self.v[free] * to[free] <= 0.0)
+        crossed = (self.kinks.strengths[free] > 0.0) & (self.v[free] * to[free] <= 0.0)
         to[free[crossed]] = 0.0
-        return self.terms.clip(to)
+        return self.kinks.clip(to)
 
     def _rise(self, to: np.ndarray, change: np.ndarray) -> float:
         """Return by how much the model rises; `change` is the product of H and the step."""
         step = to - self.v
-        kinks = self.terms.value(to) - self.terms.value(self.v)
+        kinks = self.kinks.value(to) - self.kinks.value(self.v)
         return float(self.slope @ step) + 0.5 * float(step @ change) + kinks

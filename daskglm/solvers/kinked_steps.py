@@ -80,17 +80,17 @@ def newton_with_kinks(squares: np.ndarray, primal: Objective, w: np.ndarray) -> 
 
 def _minimum(point: Point, least: np.ndarray) -> Minimum:
     """Minimise the model around a point, with `least` (size,) added to the Hessian's diagonal."""
-    terms = point.objective.penalty.kinks
+    kinks = point.objective.penalty.kinks
     if point.gram is not None:
         hessian = point.gram + np.diag(least)
-        return minimise(hessian, point.gradient, point.w, terms, MODEL_SHARE)
+        return minimise(hessian, point.gradient, point.w, kinks, MODEL_SHARE)
     assert point.diagonal is not None
 
     def product(v: np.ndarray) -> np.ndarray:
         return point.hessian_vector(v) + least * v
 
     diagonal = point.diagonal + least
-    return minimise_by_products(product, diagonal, point.gradient, point.w, terms, PRODUCT_SHARE)
+    return minimise_by_products(product, diagonal, point.gradient, point.w, kinks, PRODUCT_SHARE)
 
 
 def newton_on_sets(

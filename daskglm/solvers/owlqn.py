@@ -77,9 +77,9 @@ def _end_of_step(objective: Objective, point: Point, model: LimitedMemory) -> np
     100, and failed to solve 4 (2026-11-25). Their rule is left for steps that do not lower the
     objective as a whole.
     """
-    terms, w, pull = objective.penalty.kinks, point.w, point.residual
-    kinked = terms.strengths > 0.0
-    fixed = (kinked & (w == 0.0)) | (w <= terms.lower) | (w >= terms.upper)
+    kinks, w, pull = objective.penalty.kinks, point.w, point.residual
+    kinked = kinks.strengths > 0.0
+    fixed = (kinked & (w == 0.0)) | (w <= kinks.lower) | (w >= kinks.upper)
     # those of zero move to the side to which the objective falls
     side = np.where(w == 0.0, -np.sign(pull), np.sign(w))
     step = -model.times_among(pull, pull != 0.0)
@@ -88,7 +88,7 @@ def _end_of_step(objective: Objective, point: Point, model: LimitedMemory) -> np
         step[forbidden] = 0.0
         end = w + step
         end[kinked & (end * side < 0.0)] = 0.0
-        end = terms.clip(end)
+        end = kinks.clip(end)
         if float(pull @ (end - w)) < 0.0:
             break
     return end

@@ -156,13 +156,13 @@ def working_set(objective: Objective, point: Point, room: int) -> np.ndarray:
     -------
     (k,) int array, in increasing order, with whole groups.
     """
-    terms, d = objective.penalty.feature_kinks, objective.n_features
+    kinks, d = objective.penalty.feature_kinks, objective.n_features
     residual = np.abs(point.residual[:d])
-    if terms.groups:
-        norms = terms.group_norms(point.residual[:d]) / np.sqrt(np.diff(terms.pointers))
-        residual[terms.members] = np.repeat(norms, np.diff(terms.pointers))
-    fixed = terms.lower == terms.upper
-    chosen = (point.w[:d] != 0.0) | ((terms.strengths == 0.0) & ~terms.is_grouped & ~fixed)
+    if kinks.groups:
+        norms = kinks.group_norms(point.residual[:d]) / np.sqrt(np.diff(kinks.pointers))
+        residual[kinks.members] = np.repeat(norms, np.diff(kinks.pointers))
+    fixed = kinks.lower == kinks.upper
+    chosen = (point.w[:d] != 0.0) | ((kinks.strengths == 0.0) & ~kinks.is_grouped & ~fixed)
     chosen = objective.margins.tied(chosen)
     more = room - int(np.count_nonzero(chosen))
     residual = objective.margins.tied(residual)
@@ -172,7 +172,7 @@ def working_set(objective: Objective, point: Point, room: int) -> np.ndarray:
         violating = violating[np.argpartition(-residual[violating], more - 1)[:more]]
     if more > 0:
         chosen[violating] = True
-    for group in terms.groups:
+    for group in kinks.groups:
         if chosen[group].any():
             chosen[group] = True
     return np.flatnonzero(objective.margins.tied(chosen))

@@ -7,7 +7,7 @@ import pytest
 import scipy.optimize
 
 from daskglm.certificates.free_bound import Tangent, lower_bound
-from daskglm.penalties.nonsmooth import NonSmooth
+from daskglm.penalties.kinks import Kinks
 
 
 class Case:
@@ -26,7 +26,7 @@ class Case:
         none = np.full(d, np.inf)
         lower = np.where(rng.random(d) < 0.5, -0.2, -np.inf) if bounded else -none
         upper = np.where(rng.random(d) < 0.5, 0.3, np.inf) if bounded else none
-        self.terms = NonSmooth(l1 * (0.2 + rng.random(d)), lower, upper)
+        self.terms = Kinks(l1 * (0.2 + rng.random(d)), lower, upper)
 
     def smooth(self, w):
         """Losses, which are not negative, and their gradient."""
@@ -140,7 +140,7 @@ def test_groups():
     X, y = rng.standard_normal((30, 4)), rng.standard_normal(30)
     none = np.full(4, np.inf)
     groups, strengths = (np.array([0, 2]), np.array([1, 3])), np.array([3.0, 8.0])
-    terms = NonSmooth(np.zeros(4), -none, none, groups, strengths)
+    terms = Kinks(np.zeros(4), -none, none, groups, strengths)
 
     def value(w):
         return 0.5 * float(((X @ w - y) ** 2).sum()) + terms.value(w)

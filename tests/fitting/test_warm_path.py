@@ -14,7 +14,7 @@ from daskglm.fitting.warm_path import WHY, WarmPath
 from daskglm.losses.table import find
 from daskglm.objectives.carried_point import carried
 from daskglm.objectives.primal import Objective
-from daskglm.penalties.nonsmooth import NonSmooth
+from daskglm.penalties.kinks import Kinks
 from daskglm.penalties.penalty import Penalty
 from daskglm.penalties.ridge import Ridge
 from tests.conftest import make_problem
@@ -140,7 +140,7 @@ def test_warm_starts_that_are_given_are_taken():
 def test_points_are_carried_from_one_C_to_another(Cs):
     X, y = make_problem()
     engine = Local(partitions(X, y, None, classify=True).load(), threads=2)
-    terms = NonSmooth(np.r_[np.full(7, 0.3), 0.0], np.full(8, -np.inf), np.full(8, np.inf))
+    terms = Kinks(np.r_[np.full(7, 0.3), 0.0], np.full(8, -np.inf), np.full(8, np.inf))
     loss = find("logistic")
     objectives = [
         Objective(

@@ -64,8 +64,8 @@ FAULTS = [
     Fault(
         "tangent: features with a bound on one side are not among those with bounds",
         "certificates/free_bound.py",
-        "np.isfinite(terms.lower) | np.isfinite(terms.upper)",
-        "np.isfinite(terms.lower) & np.isfinite(terms.upper)",
+        "np.isfinite(kinks.lower) | np.isfinite(kinks.upper)",
+        "np.isfinite(kinks.lower) & np.isfinite(kinks.upper)",
         "certificates/test_free_bound.py",
     ),
     # ---- local rates

@@ -191,10 +191,10 @@ PENALTIES = [
     ),
     Fault(
         "conjugate of the non-smooth part: errors of the gradient ignored",
-        "penalties/nonsmooth.py",
+        "penalties/kinks.py",
         "return self._entries(np.abs(u) + error, curvature, c)",
         "return self._entries(np.abs(u), curvature, c)",
-        "penalties/test_nonsmooth.py certificates/test_tangent.py",
+        "penalties/test_kinks.py certificates/test_tangent.py",
     ),
     Fault(
         "largest step before a kink: the largest of several shares",
@@ -269,8 +269,8 @@ SOLVERS = [
     Fault(
         "OWL-QN: steps cross zero",
         "solvers/owlqn.py",
-        "        end[kinked & (end * side < 0.0)] = 0.0\n        end = terms.clip(end)\n",
-        "        end = terms.clip(end)\n",
+        "        end[kinked & (end * side < 0.0)] = 0.0\n        end = kinks.clip(end)\n",
+        "        end = kinks.clip(end)\n",
         "solvers/test_owlqn.py::test_a_step_ends_in_its_orthant_and_lowers_the_tangent"
         " solvers/test_owlqn.py::test_the_optimum_of_proximal_newton",
     ),

@@ -14,7 +14,7 @@ from daskglm.losses.table import find
 from daskglm.objectives.batched import BatchObjective
 from daskglm.objectives.many import Many, Place, Trial
 from daskglm.objectives.primal import Objective
-from daskglm.penalties.nonsmooth import NonSmooth
+from daskglm.penalties.kinks import Kinks
 from daskglm.penalties.penalty import Penalty
 from daskglm.penalties.ridge import Ridge
 from tests.conftest import make_problem
@@ -69,7 +69,7 @@ class Case:
             fit_intercept=self.fit_intercept,
             span=math.inf,
             sides=sides,
-            penalty=Penalty(Ridge(D, 0.3), NonSmooth(strengths, lower, upper)),
+            penalty=Penalty(Ridge(D, 0.3), Kinks(strengths, lower, upper)),
             any_penalty=True,
         )
 

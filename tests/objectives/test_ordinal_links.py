@@ -8,7 +8,7 @@ import scipy.stats
 
 from daskglm.core.requests import Problem
 from daskglm.losses.ordinal import loss_of_link
-from daskglm.penalties.nonsmooth import NonSmooth
+from daskglm.penalties.kinks import Kinks
 from daskglm.penalties.penalty import Penalty
 from daskglm.penalties.ridge import Ridge
 from tests.objectives.ordinal_objectives import engine_of, rows
@@ -116,7 +116,7 @@ def test_a_sample_belongs_together(link):
 def test_nothing_is_proved(link):
     made, v, (X, y, *_) = case(link, 4)
     assert not made.bounds.proves
-    kinks = NonSmooth(np.append(np.ones(4), np.zeros(3)), np.full(7, -np.inf), np.full(7, np.inf))
+    kinks = Kinks(np.append(np.ones(4), np.zeros(3)), np.full(7, -np.inf), np.full(7, np.inf))
     penalty = Penalty(Ridge(4), kinks)
     for each in (made, objective(X, y, link, penalty=penalty, any_penalty=True)):
         for point in (each.at(v), each.at(v, gram=True)):

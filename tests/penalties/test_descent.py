@@ -5,7 +5,7 @@ import pytest
 
 from daskglm.penalties import descent
 from daskglm.penalties.descent import minimise
-from daskglm.penalties.nonsmooth import NonSmooth
+from daskglm.penalties.kinks import Kinks
 from tests.covering import covering, each_choice
 
 
@@ -40,7 +40,7 @@ def drawn(rng, d, *, bounded=False, grouped=False, scale=5.0):
             rng.random(d - first) < 0.5, rng.exponential(0.3, d - first), np.inf
         )
         lower[first], upper[first] = 0.1, 0.4  # zero is outside
-    return NonSmooth(strengths, lower, upper, groups, group_strengths)
+    return Kinks(strengths, lower, upper, groups, group_strengths)
 
 
 def model(H, g, w, terms, v):
@@ -155,7 +155,7 @@ def test_the_residual_falls_to_the_share_that_is_asked_for(share):
 def test_nothing_moves_at_the_minimum():
     rng = np.random.default_rng(2)
     H, g, _ = quadratic(rng, 6)
-    terms = NonSmooth(np.abs(g) * 1.01, np.full(6, -np.inf), np.full(6, np.inf))
+    terms = Kinks(np.abs(g) * 1.01, np.full(6, -np.inf), np.full(6, np.inf))
     found = minimise(H, g, np.zeros(6), terms, 1e-3)
     assert found.w.tolist() == [0.0] * 6
     assert found.residual == 0.0
@@ -164,7 +164,7 @@ def test_nothing_moves_at_the_minimum():
 def test_without_kinks_it_is_a_newton_step():
     rng = np.random.default_rng(3)
     H, g, w = quadratic(rng, 10, spread=2.0)
-    found = minimise(H, g, w, NonSmooth.nothing(10), 1e-12)
+    found = minimise(H, g, w, Kinks.nothing(10), 1e-12)
     np.testing.assert_allclose(found.w, w - np.linalg.solve(H, g), rtol=1e-6)
 
 
@@ -192,7 +192,7 @@ def test_steps_on_free_coefficients_take_over_where_columns_are_correlated(monke
 
 def test_a_quadratic_that_is_zero():
     """Rows without curvature: only coefficients that the penalty holds have a minimum, at zero."""
-    terms = NonSmooth(np.ones(3), np.full(3, -np.inf), np.full(3, np.inf))
+    terms = Kinks(np.ones(3), np.full(3, -np.inf), np.full(3, np.inf))
     found = minimise(np.zeros((3, 3)), np.zeros(3), np.array([1.0, 0.0, 0.0]), terms, 1e-3)
     assert np.isfinite(found.w).all()
     assert found.w.tolist() == [0.0, 0.0, 0.0]
@@ -206,7 +206,7 @@ def test_a_group_of_columns_of_unlike_sizes():
     none = np.full(6, np.inf)
     for strength in (0.0, 1e-3, 1.0, 1e3, 1e6):
         groups = (np.arange(3), np.arange(3, 6))
-        terms = NonSmooth(np.zeros(6), -none, none, groups, np.full(2, strength))
+        terms = Kinks(np.zeros(6), -none, none, groups, np.full(2, strength))
         found = minimise(H, g, np.zeros(6), terms, 1e-10)
         assert found.residual <= 1e-8 * np.linalg.norm(g / np.sqrt(H.diagonal()))
 
@@ -232,7 +232,7 @@ def test_a_column_of_zeros_does_not_keep_a_coefficient_that_is_penalised(bounded
     """It stayed where it was, where a bound was reached or not only the L1 penalty held it."""
     H, g = np.diag([2.0, 0.0, 0.0]), np.array([1.0, 0.0, 0.0])
     upper = np.array([np.inf, 1.0 if bounded else np.inf, np.inf])
-    terms = NonSmooth(np.array([0.1, 0.1, 0.0]), np.full(3, -np.inf), upper)
+    terms = Kinks(np.array([0.1, 0.1, 0.0]), np.full(3, -np.inf), upper)
     found = minimise(H, g, np.array([0.0, 1.0, 3.0]), terms, 1e-8)
     np.testing.assert_allclose(found.w, [-0.45, 0.0, 3.0])
     assert found.residual <= 1e-16
@@ -245,7 +245,7 @@ def test_nothing_moves_where_rounding_has_made_the_matrix_indefinite():
     H = X.T @ X
     noise = 1e-6 * rng.standard_normal((5, 5)) * np.sqrt(np.outer(H.diagonal(), H.diagonal()))
     H += noise + noise.T
-    terms = NonSmooth(np.array([1.0, 1.0, 1.0, 1.0, 0.0]), np.full(5, -np.inf), np.full(5, np.inf))
+    terms = Kinks(np.array([1.0, 1.0, 1.0, 1.0, 0.0]), np.full(5, -np.inf), np.full(5, np.inf))
     w = rng.standard_normal(5)
     found = minimise(H, X.T @ rng.standard_normal(100), w, terms, 1e-8)
     assert np.isfinite(found.w).all()

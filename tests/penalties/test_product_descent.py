@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from daskglm.penalties.descent import minimise
-from daskglm.penalties.nonsmooth import NonSmooth
+from daskglm.penalties.kinks import Kinks
 from daskglm.penalties.product_descent import minimise_by_products
 from tests.penalties.test_descent import drawn, model, quadratic, violation
 
@@ -60,7 +60,7 @@ def test_it_stops_at_the_share_that_is_asked_for():
 
 def test_a_point_that_is_the_minimum_is_left_as_it_is():
     H, w = np.eye(3), np.zeros(3)
-    terms = NonSmooth(np.full(3, 2.0), np.full(3, -np.inf), np.full(3, np.inf))
+    terms = Kinks(np.full(3, 2.0), np.full(3, -np.inf), np.full(3, np.inf))
     spent = []
     found = solved(H, np.array([1.0, -1.5, 0.0]), w, terms, 1e-3, spent)
     assert not spent

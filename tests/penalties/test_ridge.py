@@ -9,7 +9,7 @@ from daskglm.data.blocks import Place, to_block
 from daskglm.engines.local import Local
 from daskglm.losses.table import LOSSES
 from daskglm.objectives.primal import Objective
-from daskglm.penalties.nonsmooth import NonSmooth
+from daskglm.penalties.kinks import Kinks
 from daskglm.penalties.penalty import Penalty
 from daskglm.penalties.ridge import Ridge
 from tests.conftest import make_problem
@@ -49,7 +49,7 @@ def test_an_objective_with_it_has_true_derivatives_and_bounds(strength, intercep
     loss, size = LOSSES["logistic"], 4 + intercept
     engine = Local([to_block(X, y, place=Place(), classify=True)], 1)
     penalty, rng = Ridge(4, strength), np.random.default_rng(3)
-    whole = Penalty(penalty, NonSmooth.nothing(size))
+    whole = Penalty(penalty, Kinks.nothing(size))
     span = loss.intercept_span(1.0, 1.0, 1.0)
     objective = Objective(
         *(engine, Problem(loss.ref, 1.0), loss),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from daskglm.penalties.nonsmooth import NonSmooth
+from daskglm.penalties.kinks import Kinks
 
 NONE = np.zeros(0)
 
@@ -21,7 +21,7 @@ def terms(*, bounded=False, grouped=False, size=6):
     if grouped:
         strengths[-2:] = 0.0
         groups, group_strengths = (np.array([size - 2, size - 1]),), np.array([0.8])
-    return NonSmooth(strengths, lower, upper, groups, group_strengths)
+    return Kinks(strengths, lower, upper, groups, group_strengths)
 
 
 KINDS = [{}, {"bounded": True}, {"grouped": True}, {"bounded": True, "grouped": True}]
@@ -43,7 +43,7 @@ def test_value_is_by_its_definition(kind):
 
 
 def test_nothing_is_empty_and_adds_nothing():
-    nothing = NonSmooth.nothing(6)
+    nothing = Kinks.nothing(6)
     assert nothing.is_empty
     assert not nothing.is_bounded
     assert nothing.value(np.ones(6)) == 0.0
@@ -57,22 +57,22 @@ def test_nothing_is_empty_and_adds_nothing():
 @pytest.mark.parametrize("kind", [{"bounded": True}, {"grouped": True}], ids=str)
 def test_bounds_and_groups_alone_are_not_empty(kind):
     part = terms(**kind)
-    alone = NonSmooth(np.zeros(6), part.lower, part.upper, part.groups, part.group_strengths)
+    alone = Kinks(np.zeros(6), part.lower, part.upper, part.groups, part.group_strengths)
     assert not alone.is_empty
 
 
 def test_sums_take_the_narrower_bounds():
     zero = np.zeros(2)
-    a = NonSmooth(zero, np.array([-1.0, 0.0]), np.array([3.0, np.inf]))
-    b = NonSmooth(zero, np.array([-2.0, 0.5]), np.array([2.0, 1.0]))
+    a = Kinks(zero, np.array([-1.0, 0.0]), np.array([3.0, np.inf]))
+    b = Kinks(zero, np.array([-2.0, 0.5]), np.array([2.0, 1.0]))
     found = a.plus(b)
     assert found.lower.tolist() == [-1.0, 0.5]
     assert found.upper.tolist() == [2.0, 1.0]
 
 
 def test_sums_store_equal_entries_once():
-    part = NonSmooth(np.full(4, 0.5), np.full(4, -np.inf), np.full(4, np.inf))
-    found = NonSmooth.nothing(4).plus(part)
+    part = Kinks(np.full(4, 0.5), np.full(4, -np.inf), np.full(4, np.inf))
+    found = Kinks.nothing(4).plus(part)
     for values in (found.strengths, found.lower, found.upper):
         assert values.strides == (0,)
     assert found.strengths.tolist() == [0.5] * 4
@@ -83,7 +83,7 @@ def test_sums_store_equal_entries_once():
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_features_alone_are_a_view(kind):
     part = terms(**kind)
-    padded = NonSmooth(
+    padded = Kinks(
         *(np.append(values, 0.0) for values in (part.strengths, part.lower, part.upper)),
         part.groups,
         part.group_strengths,
@@ -137,7 +137,7 @@ def test_residual_is_zero_where_a_subgradient_is():
 
 
 def test_residual_of_a_coefficient_between_equal_bounds_is_zero():
-    part = NonSmooth(np.zeros(1), np.full(1, 0.5), np.full(1, 0.5))
+    part = Kinks(np.zeros(1), np.full(1, 0.5), np.full(1, 0.5))
     assert part.residual(np.array([0.5]), np.array([3.0])) == 0.0
     assert part.residual(np.array([0.5]), np.array([-3.0])) == 0.0
 
@@ -230,7 +230,7 @@ def test_most_share_is_the_largest_with_a_finite_conjugate(kind):
 
 # ---- some of the features
 def test_restricted_to_whole_groups():
-    part = NonSmooth(
+    part = Kinks(
         np.array([0.1, 0.0, 0.0, 0.2, 0.0, 0.0, 0.3, 0.0]),
         np.array([-1.0, -np.inf, -np.inf, -2.0, *[-np.inf] * 4]),
         np.array([np.inf, np.inf, np.inf, 2.0, *[np.inf] * 4]),

@@ -15,7 +15,7 @@ from daskglm.core.summation import AT_ONCE
 
 
 @dataclass(frozen=True, eq=False)
-class NonSmooth:
+class Kinks:
     """sum_j l_j |w_j| + sum_G l_G |w_G|, for w within bounds.
 
     Vectors have `size` entries, those of features first, then intercepts, if there are any. A
@@ -40,19 +40,19 @@ class NonSmooth:
     group_strengths: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     @classmethod
-    def nothing(cls, size: int) -> NonSmooth:
+    def nothing(cls, size: int) -> Kinks:
         """Return the part of a smooth penalty without bounds, which is nothing."""
         zero, inf = np.zeros(1), np.full(1, np.inf)
         strengths, lower, upper = (np.broadcast_to(value, size) for value in (zero, -inf, inf))
         return cls(strengths, lower, upper)
 
-    def plus(self, other: NonSmooth) -> NonSmooth:
+    def plus(self, other: Kinks) -> Kinks:
         """Return the sum with another one for vectors of the same size.
 
         One number is stored for entries that are all the same: three vectors of a million features
         are a third of the memory of some sparse rows.
         """
-        return NonSmooth(
+        return Kinks(
             _each(np.add, self.strengths, other.strengths),
             _each(np.maximum, self.lower, other.lower),
             _each(np.minimum, self.upper, other.upper),
@@ -277,7 +277,7 @@ class NonSmooth:
         # some roundings less, so that the products stay within
         return min(shares) * (1.0 - 1e-14) if len(shares) > 1 else 1.0
 
-    def restricted(self, columns: np.ndarray, size: int) -> NonSmooth:
+    def restricted(self, columns: np.ndarray, size: int) -> Kinks:
         """Return the same for vectors of some features, whole groups of them.
 
         Parameters
@@ -293,14 +293,14 @@ class NonSmooth:
         entries = np.append(columns, np.arange(whole - constants, whole))
         bounds = self.strengths[entries], self.lower[entries], self.upper[entries]
         if not self.groups:
-            return NonSmooth(*bounds)
+            return Kinks(*bounds)
         place = np.full(whole, -1, np.int64)
         place[entries] = np.arange(size)
         chosen = [k for k, group in enumerate(self.groups) if place[group[0]] >= 0]
         groups = tuple(place[self.groups[k]] for k in chosen)
-        return NonSmooth(*bounds, groups, self.group_strengths[chosen])
+        return Kinks(*bounds, groups, self.group_strengths[chosen])
 
-    def of_features(self, n_features: int) -> NonSmooth:
+    def of_features(self, n_features: int) -> Kinks:
         """Return the same, as views, for vectors without the intercepts, which are last."""
         return replace(
             self,
