@@ -22,6 +22,25 @@ IMPORTED = ("distributed.nanny", "distributed.worker", "dask.dataframe", "daskgl
 LOG_COSH = Path(__file__).parent / "extending" / "log_cosh.py"
 
 
+# Where each generator at the top of a module stood when tests were collected.
+_AT_FIRST = {}
+
+
+def pytest_collection_finish(session):
+    """Take note of the generators that tests of a module share."""
+    for module in {item.module for item in session.items if hasattr(item, "module")}:
+        for value in vars(module).values():
+            if isinstance(value, np.random.Generator):
+                _AT_FIRST[id(value)] = value, value.bit_generator.state
+
+
+def pytest_runtest_setup(item):
+    """Let tests draw the same numbers in any order."""
+    for value in vars(getattr(item, "module", None) or item).values():
+        if id(value) in _AT_FIRST:
+            value.bit_generator.state = _AT_FIRST[id(value)][1]
+
+
 def pytest_report_header():
     """Tell how to draw the same problems again."""
     return f"random problems: DASKGLM_SEED={seeds.BASE}"

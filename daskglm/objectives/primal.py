@@ -90,7 +90,7 @@ class Objective:
         facts, there = engine.facts, engine.capabilities.xp is not np
         if margins is None:
             if fit_intercept is None:
-                raise TypeError("an objective wants fit_intercept or margins")
+                raise TypeError(f"fit_intercept={fit_intercept!r}: give it, or margins")
             margins = OneMargin(facts.n_features or 0, bool(fit_intercept))
         elif margins.labels:
             problem = replace(problem, classes=margins.labels)

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 import daskglm
 from daskglm.estimators.penalty_parameters import NAMES, penalty_of
@@ -363,7 +364,7 @@ def test_an_infinite_factor_is_a_column_that_is_not_there(name):
     X, _ = make_problem(n=150, d=5)
     model, kind = LEAVING[name]
     y = targets_of(X)[kind]
-    model = model.set_params(tol=1e-8)
+    model = clone(model).set_params(tol=1e-8)
     found = np.atleast_2d(model.set_params(penalty_factor=OUT).fit(X, y).coef_)
     assert not found[:, ~KEPT].any()
     factors = OUT[KEPT]
@@ -377,7 +378,10 @@ def test_groups_of_features_that_are_left_out():
     X, _ = make_problem(n=150, d=5)
     out = np.array([1.0, math.inf, math.inf, 0.5, math.inf])
     kept = np.isfinite(out)
-    for model, kind in ((daskglm.Lasso(alpha=0.1), "numbers"), (LEAVING["lasso"][0], "three")):
+    for model, kind in (
+        (daskglm.Lasso(alpha=0.1), "numbers"),
+        (clone(LEAVING["lasso"][0]), "three"),
+    ):
         y = targets_of(X)[kind]
         model.set_params(groups=[0, 1, 1, 0, 2], tol=1e-10)
         factors = np.where(out == 0.5, 1.0, out)
