@@ -101,7 +101,7 @@ class Objective:
             strength = 0.0 if math.isinf(C) else 1.0
             penalty = Penalty.ridge(margins.n_features, margins.size, strength)
         self.penalty = penalty
-        self.margins = margins.with_penalty(penalty)
+        self._take(margins.with_penalty(penalty))
         self.bounded = margins.by_tangent if any_penalty else margins.by_convexity
         on_host = any_penalty or margins.on_host
         if there and not (on_host or penalty.is_plain):
@@ -118,6 +118,12 @@ class Objective:
         on_device = engine.capabilities.device != "cpu"
         self.rounding = margins.rounding(facts, loss, penalty, self.scale, on_device=on_device)
 
+    def _take(self, margins: Margins) -> None:
+        """Take margins, and how long vectors are with them."""
+        self.margins = margins
+        self.outputs, self.fit_intercept = margins.outputs, margins.constants > 0
+        self.n_features, self.size = margins.n_features, margins.size
+
     @property
     def bounds(self) -> Bounds:
         """How far points can be from the optimum, and what may be done to know it better."""
@@ -133,26 +139,6 @@ class Objective:
     def problem(self) -> Problem:
         """What turns stored labels into targets and row weights."""
         return self.rows.problem
-
-    @property
-    def outputs(self) -> int:
-        """Margins of a row."""
-        return self.margins.outputs
-
-    @property
-    def n_features(self) -> int:
-        """Entries of vectors that are features'."""
-        return self.margins.n_features
-
-    @property
-    def size(self) -> int:
-        """Length of vectors."""
-        return self.margins.size
-
-    @property
-    def fit_intercept(self) -> bool:
-        """Whether there are constants without a penalty."""
-        return self.margins.constants > 0
 
     @property
     def passes(self) -> float:
@@ -456,7 +442,7 @@ class Objective:
         found = copy.copy(self)
         vars(found).update(changed)
         if "penalty" in changed:
-            found.margins = found.margins.with_penalty(found.penalty)
+            found._take(found.margins.with_penalty(found.penalty))
         return found
 
     @property

@@ -44,7 +44,9 @@ class Kinks:
         """Return the part of a smooth penalty without bounds, which is nothing."""
         zero, inf = np.zeros(1), np.full(1, np.inf)
         strengths, lower, upper = (np.broadcast_to(value, size) for value in (zero, -inf, inf))
-        return cls(strengths, lower, upper)
+        found = cls(strengths, lower, upper)
+        vars(found).update(is_empty=True, is_bounded=False)  # nobody need look at each
+        return found
 
     def plus(self, other: Kinks) -> Kinks:
         """Return the sum with another one for vectors of the same size.
