@@ -1,7 +1,8 @@
 """What an objective asks to bound how far its points are from the optimum.
 
 There are two kinds: by strong convexity, and by the tangent where penalties have kinks, bounds or
-strengths of their own. Which one is used says whoever makes the objective.
+strengths of their own. Whoever makes an objective says whether any penalty must be proved, and its
+margins which bounds of that kind are theirs.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class ByConvexity(Bounds):
     def is_hidden(self, point: Point, tol: float) -> bool:
         """Return whether rounding hides a proof of `tol`, and a survey may lower its bounds."""
         objective, wanted = self.objective, tol * point.value
-        if point.rates is not None and not self.rounding.is_surveyed:
+        if self.is_local:
             return self._hides_rates(point, wanted)
         if self.loss.is_quadratic and not objective.is_penalised and point.gram is not None:
             surveyed = self.rounding.is_surveyed

@@ -1,6 +1,6 @@
 """Cholesky factors of computed Hessians, and what they say of the exact ones in spite of rounding.
 
-`docs/certificates.md` has the proofs; `bounds` uses the factors.
+`docs/certificates.md` has the proofs; `rounding` uses the factors.
 """
 
 from __future__ import annotations

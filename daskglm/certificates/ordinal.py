@@ -1,11 +1,11 @@
 """Bounds for ordered classes, whose thresholds have no penalty.
 
-Bounds are on F(w) = min over t of f(w, t), which is convex, at
-thresholds t that cost f(w, t) - F(w) <= e. Let all thresholds move by m_j with w_j: that changes
-distances from thresholds by x_ij - m_j, with a curvature of at most L_j, C L sum_i s_i (x_ij -
-m_j)^2. Then entry j of the gradient of F is within sqrt(2 L_j e) of the slope of f that way. For f
-less its tangent by w_j at the best thresholds is least there, and a step that way lowers it from t
-by the square of that difference over 2 L_j.
+Bounds are on F(w) = min over t of f(w, t), which is convex, at thresholds t that cost
+f(w, t) - F(w) <= e. Let all thresholds move by m_j with w_j: that changes distances from thresholds
+by x_ij - m_j, with a curvature of at most L_j, C L sum_i s_i (x_ij - m_j)^2. Then entry j of the
+gradient of F is within sqrt(2 L_j e) of the slope of f that way. For f less its tangent by w_j at
+the best thresholds is least there, and a step that way lowers it from t by the square of that
+difference over 2 L_j.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bounds on the distance of a value from the optimum, for the ordinal loss: `bounds` with
+"""Bounds on the distance of a value from the optimum, for the ordinal loss: `rounding` with
 thresholds.
 
 Vectors hold the d coefficients of features, then the K - 1 thresholds. The proofs are in
@@ -236,7 +236,7 @@ class OrdinalRounding(Rounding):
     def by_own_hessian(
         self, factor: HessianFactor, w: Vector, gradient: np.ndarray, error: GradientError
     ) -> float:
-        """Bound the excess at w by the whole Hessian there: `bounds.excess`; perhaps infinite."""
+        """Bound the excess at w by the whole Hessian there: `rounding.excess`; perhaps infinite."""
         if not (factor.proves and self.loss.is_bounded):
             return math.inf
         decrement = factor.decrement(gradient)

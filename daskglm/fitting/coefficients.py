@@ -18,7 +18,7 @@ def coefficient_error(objective: Objective | BatchObjective, point: Any) -> floa
     |w - w*| is at most |grad F(w)|, which is at most |g_w| + R |g_b| with R the largest row norm:
     between b and the best intercept each row's slope changes in the same direction, by amounts
     whose sum is |g_b|, and row i's multiplies x_i. What rounding may have hidden of the gradient
-    counts too (see `bounds`). It is also at most sqrt(2 (f - f*)), with the bound on f - f*, or for
+    counts (see `Rounding`). It is also at most sqrt(2 (f - f*)), with the bound on f - f*, or for
     a dual solver's point, which has no gradient, with the duality gap; so it is with an L1 penalty.
     For a batch of problems this bounds the error of all their coefficients together. Cost: nothing.
     """

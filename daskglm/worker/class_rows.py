@@ -12,7 +12,7 @@ from daskglm.core.device import to_host
 from daskglm.core.ordinal_requests import OrdinalAlong
 from daskglm.core.output_requests import OutputsAlong
 from daskglm.data.blocks import Block
-from daskglm.kernels.records import read_only
+from daskglm.kernels.records import NOTHING, read_only
 from daskglm.worker.margins import Margins
 
 # Points whose margins a block keeps: the two ends of a line search.
@@ -32,7 +32,7 @@ class ClassRows:
     codes : (n,) array
         The class of each row, where the rows are.
     weights : (K,) array
-        Total weights of the classes.
+        Total weights of the classes, which barriers between thresholds want; else empty.
     """
 
     classes: tuple[Any, ...]
@@ -59,12 +59,12 @@ class ClassRows:
         # labels that are not among the classes have no weight: any class will do
         places = {label: k for k, label in enumerate(classes)}
         table = np.array([places.get(label, 0) for label in block.labels], np.int32)
-        codes = table[block.y]
-        weight = to_host(cache.weight) if len(cache.weight) else None
-        weights = np.bincount(codes, weight, len(classes)).astype(np.float64)
-        xp = cache.backend.xp
-        # kernels of thresholds take vectors of requests, which are read-only, in the same places
-        codes = codes if outputs else read_only(codes)
+        codes, weights, xp = table[block.y], NOTHING, cache.backend.xp
+        if not outputs:
+            weight = to_host(cache.weight) if len(cache.weight) else None
+            weights = np.bincount(codes, weight, len(classes)).astype(np.float64)
+            # kernels of thresholds take vectors of requests, which are read-only, in their place
+            codes = read_only(codes)
         found = cache.of_classes = cls(classes, outputs, xp.asarray(codes), weights, xp)
         return found
 
