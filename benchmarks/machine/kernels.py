@@ -22,7 +22,7 @@ from numba import njit
 from threadpoolctl import threadpool_limits
 
 from benchmarks.datasets.problems import load
-from daskglm.kernels import for_rows, gram_side
+from daskglm.kernels import for_rows, gram_side, sweep
 from daskglm.losses.table import LOSSES, law_of
 
 WIDTHS = (8, 18, 28, 64, 128, 512, 2000, 4096)
@@ -162,7 +162,7 @@ class Rows:
 
     def _evaluate(self, lo: int, hi: int, z: np.ndarray, gram: np.ndarray) -> None:
         sums = np.zeros(self.d + 2)
-        self.kernels.evaluate(
+        sweep.evaluate(
             LOGISTIC,
             (self.raw, self.y, NOTHING, NOTHING),
             self.w,

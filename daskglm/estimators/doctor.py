@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from daskglm.core.device import gpu
 from daskglm.engines.local import available_threads
 from daskglm.estimators.functional import fit
-from daskglm.kernels import dense
+from daskglm.kernels import sweep
 from daskglm.system import compiled, processor
 from daskglm.system.memory import memory_left, memory_of_machine
 from daskglm.system.topology import Topology, read_topology
@@ -113,7 +113,7 @@ def versions() -> Iterator[Finding]:
 
 def kernels() -> Iterator[Finding]:
     """Look at where compiled kernels are kept, and whether those of a first fit are there."""
-    folder = dense.evaluate._cache._cache_file.folder
+    folder = sweep.evaluate._cache._cache_file.folder
     shipped = [level for level in processor.levels() if (compiled.SHIPPED / level).is_dir()]
     if shipped:
         yield Finding("kernels of the wheel", f"for {shipped[0]}")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from daskglm.kernels import csr, dense, margins
+from daskglm.kernels import csr, dense, margins, sweep, sweep_thresholds
 from daskglm.kernels.records import read_only
 
 __all__ = [
@@ -18,6 +18,8 @@ __all__ = [
     "gram_without_curvature",
     "is_resident",
     "margins",
+    "ordinal",
+    "sweep_of",
     "to_host",
     "vector",
     "xp",
@@ -25,6 +27,7 @@ __all__ = [
 ]
 
 xp = np
+ordinal = sweep_thresholds
 
 
 class Pattern(NamedTuple):
@@ -55,6 +58,11 @@ def for_rows(X: Any) -> tuple[ModuleType, Any]:
     if isinstance(X, Pattern):
         return csr, (read_only(X.value), read_only(X.indices), read_only(X.indptr))
     raise TypeError(f"no kernels for rows of type {type(X).__name__}")
+
+
+def sweep_of(kernels: ModuleType) -> ModuleType:
+    """Return the module that evaluates losses of one margin on rows with these kernels."""
+    return sweep
 
 
 def vector(values: Any, rows: Any, *, exact: bool = True) -> np.ndarray:

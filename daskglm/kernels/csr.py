@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from daskglm.kernels.margins import is_zero
-from daskglm.losses.dispatch import tile_at
 from daskglm.system.compiled import compiled
 
 TILE_ROWS = 128
@@ -26,7 +24,36 @@ NEAR = 1 << 16
 
 
 @compiled(nogil=True)
-def _tile_rows(d, count):  # type: ignore[no-untyped-def]
+def prepared(X, w):  # type: ignore[no-untyped-def]
+    """Return w as it is."""
+    return w
+
+
+@compiled(nogil=True)
+def gathered(X, d, sums):  # type: ignore[no-untyped-def]
+    """Return the sums themselves, of which few are touched by a row."""
+    return sums
+
+
+@compiled(nogil=True)
+def run_rows(X):  # type: ignore[no-untyped-def]
+    """Return that each tile is a run."""
+    return 0
+
+
+@compiled(nogil=True)
+def flush(X, d, gradient, sums):  # type: ignore[no-untyped-def]
+    """Do nothing: what was gathered is in the sums."""
+
+
+@compiled(nogil=True)
+def room(X, many, formed):  # type: ignore[no-untyped-def]
+    """Return nothing, which `add_outer` needs."""
+    return None
+
+
+@compiled(nogil=True)
+def tile_rows(X, d, count, formed):  # type: ignore[no-untyped-def]
     """Return the number of rows between a gather and a scatter.
 
     A few rows stay in the first-level cache; where vectors are long the answer is all rows. Two
@@ -37,7 +64,8 @@ def _tile_rows(d, count):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
-def _forward(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
+def forward(X, w, b, start, stop, z, ahead):  # type: ignore[no-untyped-def]
+    """Compute the margins of the rows [start, stop); nothing is prefetched."""
     data, indices, indptr = X
     for i in range(start, stop):
         places = indices[indptr[i] : indptr[i + 1]]
@@ -54,7 +82,8 @@ def _forward(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
-def _backward(X, slope, start, count, out):  # type: ignore[no-untyped-def]
+def backward(X, slope, start, count, out, ahead):  # type: ignore[no-untyped-def]
+    """Add X[start:start + count]' slope to `out`."""
     data, indices, indptr = X
     for t in range(count):
         s = slope[t]
@@ -72,7 +101,8 @@ def _backward(X, slope, start, count, out):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
-def _squares(X, curvature, start, count, out):  # type: ignore[no-untyped-def]
+def add_squares(X, curvature, start, count, out):  # type: ignore[no-untyped-def]
+    """Add the squares of the rows of a tile, times curvatures, to `out` (d,) or longer."""
     data, indices, indptr = X
     for t in range(count):
         c = curvature[t]
@@ -88,7 +118,7 @@ def _squares(X, curvature, start, count, out):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
-def _rank_update(X, curvature, start, count, d, gram):  # type: ignore[no-untyped-def]
+def add_outer(X, curvature, start, count, d, work, gram):  # type: ignore[no-untyped-def]
     """Add [X 1]' D [X 1] over one tile to the upper triangle of `gram`.
 
     Column indices must ascend within each row.
@@ -116,66 +146,43 @@ def _rank_update(X, curvature, start, count, d, gram):  # type: ignore[no-untype
         gram[d, d] += c
 
 
+@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
+def add_cross(X, codes, of, lo, n, cross):  # type: ignore[no-untyped-def]
+    """Add second derivatives by coefficients and thresholds to `cross` (K + 1, d)."""
+    data, indices, indptr = X
+    last, top = len(data) - 1, len(cross) - 1
+    for i in range(n):
+        k = np.int64(codes[lo + i])
+        upper, lower = of[1, i], of[3, i]
+        for p in range(indptr[lo + i], indptr[lo + i + 1]):
+            j, x = np.uint64(indices[p]), np.float64(data[min(p, last)])
+            if k + 1 < top:
+                cross[k + 1, j] -= upper * x
+            if k > 0:
+                cross[k, j] -= lower * x
+
+
 @compiled(nogil=True)
 def margins(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
     """Z = X w + b for the rows [start, stop)."""
-    _forward(X, w, b, start, stop, z[start:stop])
-
-
-@compiled(nogil=True, error_model="numpy")
-def evaluate(law, rows, w, b, start, stop, out):  # type: ignore[no-untyped-def]
-    """Add up the loss over [start, stop), with its gradient and, if asked, Hessian or its diagonal.
-
-    See `dense.evaluate`.
-    """
-    X, y, weight, offset = rows
-    z, curvature, sums, diagonal, gram = out
-    d = len(sums) - 2
-    many = _tile_rows(d, stop - start)
-    kept, curved = len(z) > 0, len(curvature) > 0
-    slope = np.empty(many)
-    here = np.empty(0 if kept else many)
-    there = np.empty(0 if curved else many)
-    total = 0.0
-    at_zero = is_zero(w)  # where most fits begin
-    for lo in range(start, stop, many):
-        hi = min(lo + many, stop)
-        n = hi - lo
-        m = z[lo:hi] if kept else here[:n]
-        c = curvature[lo:hi] if curved else there[:n]
-        if at_zero:
-            m[:] = b
-        else:
-            _forward(X, w, b, lo, hi, m)
-        total += tile_at(law, y[lo:hi], m, weight[lo:hi], offset[lo:hi], slope[:n], c)
-        _backward(X, slope, lo, n, sums)
-        sums[d] += slope[:n].sum()
-        if len(diagonal) > 0:
-            _squares(X, c, lo, n, diagonal)
-            diagonal[d] += c.sum()
-        if gram.shape[0] > 0:
-            _rank_update(X, c, lo, n, d, gram)
-    sums[d + 1] += total
-
-
-evaluate_exactly = evaluate  # whose Gram is summed in float64
+    forward(X, w, b, start, stop, z[start:stop], stop)
 
 
 @compiled(nogil=True, error_model="numpy")
 def hessian_vector(X, curvature, v, vb, start, stop, out):  # type: ignore[no-untyped-def]
     """Add [X 1]' D (X v + vb) of [start, stop) to `out` (d + 1,) in one pass; return v' of it."""
-    rows = _tile_rows(len(v), stop - start)
+    rows = tile_rows(X, len(v), stop - start, False)
     u = np.empty(rows)
     total = 0.0
     for lo in range(start, stop, rows):
         hi = min(lo + rows, stop)
         n = hi - lo
-        _forward(X, v, vb, lo, hi, u)
+        forward(X, v, vb, lo, hi, u, hi)
         for t in range(n):
             cu = curvature[lo + t] * u[t]
             total += cu * u[t]
             u[t] = cu
-        _backward(X, u, lo, n, out)
+        backward(X, u, lo, n, out, hi)
         out[-1] += u[:n].sum()
     return total
 

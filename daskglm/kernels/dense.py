@@ -14,10 +14,7 @@ import numpy as np
 
 from daskglm.core.summation import SUMMED_ROWS
 from daskglm.kernels.gram import add_gram, gram_rows, scratch
-from daskglm.kernels.margins import is_zero
-from daskglm.kernels.records import read_only
 from daskglm.kernels.simd import LANES, add_rows, dots, fetch, numbers, whole
-from daskglm.losses.dispatch import tile_at
 from daskglm.system.compiled import compiled
 from daskglm.system.topology import LINE_BYTES
 
@@ -27,15 +24,18 @@ MOST_ROWS = 512
 # Bytes of a row up to which several rows are taken at once, and the next tile is prefetched
 # meanwhile; longer ones are read faster one by one, in order.
 NARROW_BYTES = 256
-# Bytes of rows that are converted to float64 at a time for an exact Gram, to stay in the
-# second-level cache.
-EXACT_BYTES = 1 << 20
 # Columns from which w fills the first-level cache, so that several rows share a read of it.
 LONG = 3072
 
 
 @compiled(nogil=True)
-def _tile_rows(X):  # type: ignore[no-untyped-def]
+def tile_rows(X, d, count, formed):  # type: ignore[no-untyped-def]
+    """Return the rows of a tile; `formed` says whether a Gram is."""
+    return gram_rows(X) if formed else _rows(X)
+
+
+@compiled(nogil=True)
+def _rows(X):  # type: ignore[no-untyped-def]
     rows = min(max(TILE_BYTES // max(X.shape[1] * X.itemsize, 1), LANES), MOST_ROWS)
     return rows // LANES * LANES
 
@@ -46,11 +46,47 @@ def _vectors(d):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True)
+def prepared(X, w):  # type: ignore[no-untyped-def]
+    """Return w with zeros up to whole vectors, as `forward` takes it."""
+    return _padded(w)
+
+
+@compiled(nogil=True)
 def _padded(w):  # type: ignore[no-untyped-def]
-    """W with zeros up to whole vectors."""
     wide = np.zeros(_vectors(len(w)) * LANES)
     _add(w, len(w), wide)
     return wide
+
+
+@compiled(nogil=True)
+def gathered(X, d, sums):  # type: ignore[no-untyped-def]
+    """Return where `backward` adds up a run of rows."""
+    return np.zeros(_vectors(d) * LANES)
+
+
+@compiled(nogil=True)
+def run_rows(X):  # type: ignore[no-untyped-def]
+    """Return the rows of a run: the rounding error of a sum grows with its length."""
+    return SUMMED_ROWS
+
+
+@compiled(nogil=True)
+def flush(X, d, gradient, sums):  # type: ignore[no-untyped-def]
+    """Add what a run gathered to the sums; the next begins at zero."""
+    _add(gradient, d, sums)
+    gradient[:] = 0.0
+
+
+@compiled(nogil=True)
+def room(X, many, formed):  # type: ignore[no-untyped-def]
+    """Return what `add_outer` works in."""
+    return scratch(X, many if formed else 0)
+
+
+@compiled(nogil=True)
+def add_outer(X, curvature, start, count, d, work, gram):  # type: ignore[no-untyped-def]
+    """Add [X 1]' D [X 1] of a tile to the upper triangle of `gram`."""
+    add_gram(X, curvature, start, count, work, gram)
 
 
 @compiled(nogil=True)
@@ -71,7 +107,7 @@ def _fetch(flat, first, count):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
-def _forward(X, w, b, start, stop, z, ahead):  # type: ignore[no-untyped-def]
+def forward(X, w, b, start, stop, z, ahead):  # type: ignore[no-untyped-def]
     """Compute the margins of the rows [start, stop) with padded w.
 
     Meanwhile half of as many rows from `ahead` on are prefetched.
@@ -93,7 +129,7 @@ def _forward(X, w, b, start, stop, z, ahead):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
-def _backward(X, slope, start, count, out, ahead):  # type: ignore[no-untyped-def]
+def backward(X, slope, start, count, out, ahead):  # type: ignore[no-untyped-def]
     """Add X[start:start + count]' slope to `out`, which is padded.
 
     Meanwhile the other half of the rows from `ahead` on is prefetched.
@@ -113,110 +149,59 @@ def _backward(X, slope, start, count, out, ahead):  # type: ignore[no-untyped-de
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
-def _squares(X, curvature, start, count, out):  # type: ignore[no-untyped-def]
+def add_squares(X, curvature, start, count, out):  # type: ignore[no-untyped-def]
+    """Add the squares of the rows of a tile, times curvatures, to `out` (d,) or longer."""
     for t in range(count):
         x, c = X[start + t], curvature[t]
         for j in range(len(x)):
             out[j] += c * (np.float64(x[j]) * np.float64(x[j]))
 
 
+@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
+def add_cross(X, codes, of, lo, n, cross):  # type: ignore[no-untyped-def]
+    """Add second derivatives by coefficients and thresholds to `cross` (K + 1, d)."""
+    last = len(cross) - 1
+    for i in range(n):
+        x, k = X[lo + i], np.int64(codes[lo + i])
+        if k + 1 < last:
+            row, c = cross[k + 1], of[1, i]
+            for j in range(len(x)):
+                row[j] -= c * x[j]
+        if k > 0:
+            row, c = cross[k], of[3, i]
+            for j in range(len(x)):
+                row[j] -= c * x[j]
+
+
 # ---- what is called
 @compiled(nogil=True)
 def margins(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
     """Z = X w + b for the rows [start, stop)."""
-    rows = _tile_rows(X)
+    rows = _rows(X)
     wide = _padded(w)
     for lo in range(start, stop, rows):
         hi = min(lo + rows, stop)
-        _forward(X, wide, b, lo, hi, z[lo:hi], X.shape[0])
-
-
-@compiled(nogil=True, error_model="numpy")
-def evaluate(law, rows, w, b, start, stop, out):  # type: ignore[no-untyped-def]
-    """Add up the loss over [start, stop), with its gradient and, if asked, Hessian or its diagonal.
-
-    X is read once. `rows` is (X, y, weight, offset), `out` (z, curvature, sums, diagonal, gram);
-    see `records`.
-    """
-    X, y, weight, offset = rows
-    z, curvature, sums, diagonal, gram = out
-    d = X.shape[1]
-    wanted = gram.shape[0] > 0
-    many = gram_rows(X) if wanted else _tile_rows(X)
-    # most fits begin at zero, where rows have no product
-    at_zero = is_zero(w)
-    kept, curved = len(z) > 0, len(curvature) > 0
-    slope = np.empty(many)
-    here = np.empty(many)
-    there = np.empty(many)
-    wide, gradient = _padded(w), np.zeros(_vectors(d) * LANES)
-    work = scratch(X, many if wanted else 0)
-    total, slopes, added = 0.0, 0.0, 0
-    for lo in range(start, stop, many):
-        hi = min(lo + many, stop)
-        n = hi - lo
-        # long sums in runs: their rounding error grows with the length of a run
-        if added >= SUMMED_ROWS:
-            _add(gradient, d, sums)
-            sums[d] += slopes
-            gradient[:] = 0.0
-            slopes, added = 0.0, 0
-        added += n
-        s = slope[:n]
-        m = z[lo:hi] if kept else here[:n]
-        c = curvature[lo:hi] if curved else there[:n]
-        if at_zero:
-            m[:] = b
-        else:
-            _forward(X, wide, b, lo, hi, m, hi)
-        total += tile_at(law, y[lo:hi], m, weight[lo:hi], offset[lo:hi], s, c)
-        _backward(X, s, lo, n, gradient, hi)
-        slopes += s.sum()
-        if len(diagonal) > 0:
-            _squares(X, c, lo, n, diagonal)
-            diagonal[d] += c.sum()
-        if wanted:
-            add_gram(X, c, lo, n, work, gram)
-    _add(gradient, d, sums)
-    sums[d] += slopes
-    sums[d + 1] += total
-
-
-def evaluate_exactly(law, rows, w, b, start, stop, out):  # type: ignore[no-untyped-def]
-    """Do the same with a Gram summed in float64: float32 rows are converted, some at a time."""
-    X = rows[0]
-    if X.dtype == np.float64:
-        evaluate(law, rows, w, b, start, stop, out)
-        return
-    many = max(EXACT_BYTES // (8 * max(X.shape[1], 1)), 1)
-    for lo in range(start, stop, many):
-        run = slice(lo, min(lo + many, stop))
-        part = X[run].astype(np.float64)
-        y, weight, offset, z, curvature = (
-            values[run] if len(values) else values for values in (*rows[1:], *out[:2])
-        )
-        beside = y, weight, offset
-        evaluate(law, (read_only(part), *beside), w, b, 0, len(part), (z, curvature, *out[2:]))
+        forward(X, wide, b, lo, hi, z[lo:hi], X.shape[0])
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def hessian_vector(X, curvature, v, vb, start, stop, out):  # type: ignore[no-untyped-def]
     """Add [X 1]' D (X v + vb) of [start, stop) to `out` (d + 1,) in one pass; return v' of it."""
     d = X.shape[1]
-    rows = _tile_rows(X)
+    rows = _rows(X)
     u = np.empty(rows)
     wide, product = _padded(v), np.zeros(_vectors(d) * LANES)
     total, constant = 0.0, 0.0
     for lo in range(start, stop, rows):
         hi = min(lo + rows, stop)
         c = curvature[lo:hi]
-        _forward(X, wide, vb, lo, hi, u, hi)
+        forward(X, wide, vb, lo, hi, u, hi)
         for t in range(hi - lo):
             cu = c[t] * u[t]
             total += cu * u[t]
             constant += cu
             u[t] = cu
-        _backward(X, u, lo, hi - lo, product, hi)
+        backward(X, u, lo, hi - lo, product, hi)
     _add(product, d, out)
     out[d] += constant
     return total

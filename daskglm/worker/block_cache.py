@@ -35,6 +35,7 @@ class BlockCache:
         self.spans = block.spans
         self.backend = backend_of(block.X)
         self.kernels, self.rows = for_rows(block.X)
+        self.sweep = self.backend.sweep_of(self.kernels)
         self.margins = Margins(self.backend.kept_margins(self.rows))
         self.curvature_of: int | None = None
         self.dual: DualCache | None = None

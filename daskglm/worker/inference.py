@@ -181,12 +181,12 @@ def _add_run(laws: _Laws, request: InferenceSums, cache: Any, run: slice, out: _
 
     before = out.sums[d + 1]
     data = (rows, *others)
-    cache.kernels.evaluate_exactly(
+    cache.sweep.evaluate_exactly(
         laws.bread, data, w, b, 0, n, (z, expected, out.sums, NOTHING, out.bread)
     )
     if request.meat:
         again = np.zeros(d + 2)
-        cache.kernels.evaluate_exactly(
+        cache.sweep.evaluate_exactly(
             laws.meat, data, w, b, 0, n, (z, squares, again, NOTHING, out.meat)
         )
     if request.curvature != "fisher":

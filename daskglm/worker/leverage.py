@@ -92,7 +92,7 @@ def leverage_meat(
                 full += int(np.count_nonzero(follows & (s > 0.0)))
                 less = read_only(s * np.where(follows, 0.0, np.maximum(left, FULL) ** -power))
                 out = z, curvature, np.zeros(d + 2), NOTHING, meat
-                cache.kernels.evaluate_exactly(meat_law, (rows, y, less, offset), w, b, 0, n, out)
+                cache.sweep.evaluate_exactly(meat_law, (rows, y, less, offset), w, b, 0, n, out)
         return {"meat": meat, "full": full}
 
     totals = each(work, max(1, int(SUMS_BYTES // (8 * side * side))))

@@ -1,5 +1,5 @@
-"""Answer requests about the ordinal loss beside the rows, by `kernels.ordinal_dense` and
-`ordinal_csr`.
+"""Answer requests about the ordinal loss beside the rows, by
+`kernels.sweep_thresholds`.
 
 A block caches the class of each row, the weights of the classes, and the margins of two points,
 which are rebuilt from the request. Vectors of requests reach kernels of the CPU as read-only ones,
@@ -23,7 +23,7 @@ from daskglm.core.ordinal_requests import (
 )
 from daskglm.core.requests import Totals
 from daskglm.kernels import cpu as host
-from daskglm.kernels import dense, gram_side, ordinal, ordinal_csr, ordinal_dense
+from daskglm.kernels import gram_side, ordinal
 from daskglm.kernels.ordinal import edges_of
 from daskglm.kernels.records import NOTHING, read_only
 from daskglm.losses.ordinal import OrderedLink, link_of_loss
@@ -74,11 +74,10 @@ class _Sweep:
         """Where the rows are."""
         return self.caches[0].backend if self.caches else host
 
-    def kernels(self, i: int) -> ModuleType:
-        """Kernels for the storage of block i."""
-        if self.backend is not host:
-            return cast(ModuleType, self.backend.ordinal)
-        return ordinal_dense if self.caches[i].kernels is dense else ordinal_csr
+    @property
+    def kernels(self) -> ModuleType:
+        """Kernels where the rows are."""
+        return cast(ModuleType, self.backend.ordinal)
 
     @property
     def weights(self) -> Any:
@@ -116,7 +115,7 @@ def evaluate(asked: Asked[EvaluateOrdinal]) -> Totals:
         gram = zeros(side, side)
         cross = zeros(*((K + 1, d) if request.gram else (0, 0)))
         for i, lo, hi in pieces:
-            kernels = sweep.kernels(i)
+            kernels = sweep.kernels
             evaluate = kernels.evaluate_exactly if request.exact else kernels.evaluate
             out = kept[i], sums, slopes, curvatures, diagonal, gram, cross
             evaluate(sweep.rows(i), w, edges, lo, hi, out)
@@ -162,9 +161,7 @@ def hessian_vector(asked: Asked[OrdinalHessianVector]) -> Totals:
         product, by = zeros(d), zeros(K + 1)
         for i, lo, hi in pieces:
             z = sweep.known[i].margins[request.at[0]]
-            sweep.kernels(i).hessian_vector(
-                sweep.rows(i), z, v, shifts, edges, lo, hi, (product, by)
-            )
+            sweep.kernels.hessian_vector(sweep.rows(i), z, v, shifts, edges, lo, hi, (product, by))
         return {"product": product, "by": by[1:-1]}
 
     read += sweep.facts.n_rows

@@ -66,7 +66,7 @@ def test_versions_below_the_bounds_and_missing_ones(monkeypatch):
 
 def test_kernels_that_are_not_compiled(monkeypatch, tmp_path):
     cache = types.SimpleNamespace(folder=tmp_path / "kernels" / "dense")
-    monkeypatch.setattr(doctor.dense.evaluate, "_cache", types.SimpleNamespace(_cache_file=cache))
+    monkeypatch.setattr(doctor.sweep.evaluate, "_cache", types.SimpleNamespace(_cache_file=cache))
     monkeypatch.setattr(doctor.compiled, "SHIPPED", tmp_path / "shipped")
     assert "daskglm warm-up" in by_name(doctor.kernels())["kernels compiled here"].change
     cache.folder = None

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.kernels.ordinal_cases import Case, cases
-from tests.kernels.test_ordinal_dense import check
+from tests.kernels.test_sweep_thresholds import check
 
 
 @settings(max_examples=25, deadline=None)

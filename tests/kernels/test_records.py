@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from daskglm import LogisticRegression, Ridge
-from daskglm.kernels import cpu, csr, dense
+from daskglm.kernels import cpu, csr, dense, sweep
 from daskglm.kernels.records import read_only
 
 
@@ -35,15 +35,17 @@ def test_read_only_rows_are_not_compiled_for(sparse, estimator):
     y, weight = np.sign(X[:, 0] + 0.5 * rng.standard_normal(60)), rng.random(60)
     X = sp.csr_matrix(X) if sparse else X
     kernels = csr if sparse else dense
-    names = ("evaluate", "margins", "squared_norms", "hessian_vector", "spread")
+    names = ("margins", "squared_norms", "hessian_vector", "spread")
     for one in (None, weight):
         coef = estimator.fit(X, y, sample_weight=one).coef_
         before = {name: getattr(kernels, name).signatures for name in names}
+        swept = sweep.evaluate.signatures
         other, target, weights = X.copy(), y.copy(), weight.copy()
         all_read_only(other, target, weights)
         again = estimator.fit(other, target, sample_weight=None if one is None else weights)
         np.testing.assert_array_equal(again.coef_, coef)
         assert {name: getattr(kernels, name).signatures for name in names} == before
+        assert sweep.evaluate.signatures == swept
 
 
 def test_rows_and_vectors_of_the_host():

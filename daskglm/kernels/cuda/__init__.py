@@ -53,6 +53,7 @@ __all__ = [
     "outputs",
     "several",
     "solve_positive",
+    "sweep_of",
     "take",
     "take_columns",
     "to_host",
@@ -82,6 +83,11 @@ def for_rows(X: Any) -> tuple[ModuleType, Any]:
     if cusparse.issparse(X) and X.format == "csr":
         return csr, csr.Rows(X.data, X.indices, X.indptr, X.shape, pattern=False)
     raise TypeError(f"no kernels for rows of type {type(X).__name__}")
+
+
+def sweep_of(kernels: ModuleType) -> ModuleType:
+    """Return the module that evaluates losses of one margin on rows with these kernels."""
+    return kernels
 
 
 def move(raw: Any, shape: tuple[int, int], share: float, buffer: int, upload: Upload) -> Any:

@@ -1,0 +1,106 @@
+"""The sweep over rows of any storage for losses of one margin: X is read once.
+
+Each call takes a run of rows [start, stop) and adds to float64 outputs that belong to the calling
+thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from daskglm.kernels.margins import is_zero
+from daskglm.kernels.records import read_only
+from daskglm.kernels.storages import (
+    add_outer,
+    add_squares,
+    backward,
+    flush,
+    forward,
+    gathered,
+    prepared,
+    room,
+    run_rows,
+    tile_rows,
+)
+from daskglm.losses.dispatch import tile_at
+from daskglm.system.compiled import compiled
+
+# Bytes of rows that are converted to float64 at a time for an exact Gram, to stay in the
+# second-level cache.
+EXACT_BYTES = 1 << 20
+
+
+@compiled(nogil=True, error_model="numpy")
+def evaluate(law, rows, w, b, start, stop, out):  # type: ignore[no-untyped-def]
+    """Add up the loss over [start, stop), with its gradient and, if asked, Hessian or its diagonal.
+
+    `rows` is (X, y, weight, offset), `out` (z, curvature, sums, diagonal, gram); see `records`.
+    """
+    X, y, weight, offset = rows
+    z, curvature, sums, diagonal, gram = out
+    d = len(sums) - 2
+    formed = gram.shape[0] > 0
+    many = tile_rows(X, d, stop - start, formed)
+    # most fits begin at zero, where rows have no product
+    at_zero = is_zero(w)
+    kept, curved = len(z) > 0, len(curvature) > 0
+    slope = np.empty(many)
+    here = np.empty(0 if kept else many)
+    there = np.empty(0 if curved else many)
+    wide, gradient = prepared(X, w), gathered(X, d, sums)
+    work = room(X, many, formed)
+    total, slopes, added = 0.0, 0.0, 0
+    for lo in range(start, stop, many):
+        hi = min(lo + many, stop)
+        n = hi - lo
+        if added >= run_rows(X):
+            flush(X, d, gradient, sums)
+            sums[d] += slopes
+            slopes, added = 0.0, 0
+        added += n
+        s = slope[:n]
+        m = z[lo:hi] if kept else here[:n]
+        c = curvature[lo:hi] if curved else there[:n]
+        if at_zero:
+            m[:] = b
+        else:
+            forward(X, wide, b, lo, hi, m, hi)
+        total += tile_at(law, y[lo:hi], m, weight[lo:hi], offset[lo:hi], s, c)
+        backward(X, s, lo, n, gradient, hi)
+        slopes += s.sum()
+        if len(diagonal) > 0:
+            add_squares(X, c, lo, n, diagonal)
+            diagonal[d] += c.sum()
+        if formed:
+            add_outer(X, c, lo, n, d, work, gram)
+    flush(X, d, gradient, sums)
+    sums[d] += slopes
+    sums[d + 1] += total
+
+
+def evaluate_exactly(law, rows, w, b, start, stop, out):  # type: ignore[no-untyped-def]
+    """Do the same with a Gram in float64: dense float32 rows are converted, some at a time."""
+    exactly(lambda *given: evaluate(law, given[0], w, b, *given[1:]), rows, start, stop, out, 2)
+
+
+def exactly(
+    sweep: Callable[..., None], rows: tuple[Any, ...], start: int, stop: int, out: Any, of_rows: int
+) -> None:
+    """Call a sweep of (rows, start, stop, out) with float64 rows.
+
+    The first `of_rows` entries of `out` have a number for each row, or none.
+    """
+    X = rows[0]
+    if isinstance(X, tuple) or X.dtype == np.float64:  # Grams of sparse rows are in float64 anyhow
+        sweep(rows, start, stop, out)
+        return
+    many = max(EXACT_BYTES // (8 * max(X.shape[1], 1)), 1)
+    for lo in range(start, stop, many):
+        run = slice(lo, min(lo + many, stop))
+        part = X[run].astype(np.float64)
+        beside = tuple(values[run] if len(values) else values for values in rows[1:])
+        here = tuple(values[run] if len(values) else values for values in out[:of_rows])
+        sweep((read_only(part), *beside), 0, len(part), (*here, *out[of_rows:]))
