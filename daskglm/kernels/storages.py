@@ -39,7 +39,7 @@ def _chosen(call: Callable[[Any], Callable[..., Any]]) -> Callable[..., Any]:
         raise NotImplementedError("compiled code only")
 
     functools.update_wrapper(asked, call)
-    overload(asked, strict=False, inline="always")(lambda X, *_: call(getattr(storage_of(X), name)))
+    overload(asked, strict=False)(lambda X, *_: call(getattr(storage_of(X), name)))
     return asked
 
 
