@@ -43,7 +43,7 @@ class EvaluateMany:
     Reply: values (groups, P), gradients (groups or 1, P, size), counts (P, 4) of rows held out
     (weight of positive ones predicted right, of positive ones, the same of negative ones), moments
     (P,), sums over all rows of (margin less that of the anchor) ** `summation.MOMENT`, grams
-    (groups or 1, Grams, size, size). Of wide sparse rows there are no moments and Grams.
+    (groups or 1, Grams, size, size). Of wide sparse rows there are no Grams.
     """
 
     W: np.ndarray

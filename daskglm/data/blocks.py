@@ -297,7 +297,7 @@ def with_values(X: Any) -> Any:
 
 def kind(block: Block) -> tuple[Any, ...]:
     """Return the properties that blocks must share to be merged."""
-    index = block.X.indices.dtype if block.facts.sparse else None
+    index = block.X.indices.dtype if hasattr(block.X, "indices") else None
     absent = block.weight is None, block.offset is None, block.clusters is None
     return block.facts.sparse, block.X.dtype, index, absent, block.labels
 

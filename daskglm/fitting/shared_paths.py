@@ -29,7 +29,7 @@ from daskglm.solvers.proximal_newton import SPEC
 from daskglm.solvers.workload import Workload
 
 # Features of sparse rows up to which Hessians of several problems are formed at once:
-# `worker.batched` makes tiles of them dense.
+# `worker.output_layouts` makes tiles of them dense.
 SPARSE_FEATURES = 500
 
 T = TypeVar("T")

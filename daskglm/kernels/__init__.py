@@ -12,7 +12,7 @@ from typing import Any
 
 from daskglm.core.device import gpu, on_device
 from daskglm.kernels import cpu as host
-from daskglm.kernels.cpu import Pattern
+from daskglm.kernels.pattern import Pattern
 
 __all__ = ["Pattern", "backend_of", "for_rows", "gram_side"]
 

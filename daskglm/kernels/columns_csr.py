@@ -1,18 +1,21 @@
-"""CPU kernels on single columns of sparse rows, as triples (data, indices, indptr): see `csr`.
-
-Columns are taken in two sweeps over the indices: one counts what stays of each row, the other
-copies it. `place` (d,), int32, has the new number of each column, -1 for those that are left out.
-"""
+"""Copy some columns of sparse rows in host memory, run of rows by run of rows."""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
+
+from daskglm.kernels.pattern import Pattern
+from daskglm.kernels.records import NOTHING, read_only
 from daskglm.system.compiled import compiled
+
+LARGEST_INT32 = np.iinfo(np.int32).max
 
 
 @compiled(nogil=True)
-def count(X, place, start, stop, counts):  # type: ignore[no-untyped-def]
+def count_kept(X, place, start, stop, counts):  # type: ignore[no-untyped-def]
     """Set `counts` (n,) to the stored values of the rows [start, stop) that stay."""
     _, indices, indptr = X
     for i in range(start, stop):
@@ -24,7 +27,7 @@ def count(X, place, start, stop, counts):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True)
-def fill(X, place, start, stop, out):  # type: ignore[no-untyped-def]
+def copy_kept(X, place, start, stop, out):  # type: ignore[no-untyped-def]
     """Copy what stays of the rows [start, stop) to `out` (data, indices, indptr).
 
     Indices keep their order. An empty data means that there are no values to copy: those of a
@@ -44,32 +47,47 @@ def fill(X, place, start, stop, out):  # type: ignore[no-untyped-def]
                 at += 1
 
 
-@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
-def add_moments(X, weight, start, stop, sums, squares):  # type: ignore[no-untyped-def]
-    """Do what `columns_dense.add_moments` does."""
-    data, indices, indptr = X
-    weighted, last = len(weight) > 0, len(data) - 1
-    total = 0.0
-    for i in range(start, stop):
-        s = weight[i] if weighted else 1.0
-        total += s
-        for p in range(indptr[i], indptr[i + 1]):
-            value, j = np.float64(data[min(p, last)]), np.uint64(indices[p])
-            sums[j] += s * value
-            squares[j] += s * (value * value)
-    sums[-1] += total
+class ColumnsCopy:
+    """A copy of some columns; see `dense.ColumnsCopy`.
 
+    `out` is (data, indices, indptr), where indices are int32 if their number allows it. Where
+    `pattern`, all stored values are one.
+    """
 
-@compiled(nogil=True)
-def count_signs(X, kinds, start, stop, above, below):  # type: ignore[no-untyped-def]
-    """Do what `columns_dense.count_signs` does."""
-    data, indices, indptr = X
-    last = len(data) - 1
-    for i in range(start, stop):
-        if kinds[i] < 0:
-            continue
-        k = np.uint64(kinds[i])
-        for p in range(indptr[i], indptr[i + 1]):
-            value, j = data[min(p, last)], np.uint64(indices[p])
-            above[k, j] += value > 0
-            below[k, j] += value < 0
+    def __init__(self, raw: Any, d: int, columns: np.ndarray, *, pattern: bool) -> None:
+        self.raw, self.pattern, self.k = raw, pattern, len(columns)
+        place = np.full(d, -1, np.int32)
+        place[columns] = np.arange(self.k, dtype=np.int32)
+        self.place = read_only(place)
+        self.counts = np.empty(len(raw[2]) - 1, np.int64)
+        self.out: Any = None
+
+    def count(self, start: int, stop: int) -> None:
+        """Count the stored values of the rows [start, stop) that stay."""
+        count_kept(self.raw, self.place, start, stop, self.counts)
+
+    def allocate(self) -> None:
+        """Make room for the copy."""
+        stored = int(self.counts.sum())
+        index = np.int32 if stored < LARGEST_INT32 else np.int64
+        indptr = np.zeros(len(self.counts) + 1, index)
+        np.cumsum(self.counts, out=indptr[1:])
+        values = self.raw[0] if self.pattern else np.empty(stored, self.raw[0].dtype)
+        self.out = values, np.empty(stored, index), indptr
+
+    def fill(self, start: int, stop: int) -> None:
+        """Copy the rows [start, stop)."""
+        values, indices, indptr = self.out
+        values = NOTHING.astype(values.dtype) if self.pattern else values
+        copy_kept(self.raw, self.place, start, stop, (values, indices, read_only(indptr)))
+
+    @property
+    def X(self) -> Any:
+        """The copy as rows of a block."""
+        values, indices, indptr = self.out
+        shape = len(indptr) - 1, self.k
+        if self.pattern:
+            return Pattern(values, indices, indptr, shape)
+        rows = sp.csr_matrix(shape, dtype=values.dtype)
+        rows.data, rows.indices, rows.indptr = values, indices, indptr
+        return rows

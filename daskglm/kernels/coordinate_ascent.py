@@ -1,198 +1,25 @@
-"""CPU kernels of stochastic dual coordinate ascent: one sweep over rows in random order, for dense
-and sparse rows.
+"""CPU kernels of stochastic dual coordinate ascent: one sweep over rows of any storage in random
+order.
 
-X is a dense array or the triple (data, indices, indptr) of `csr`; the sweep is written once, what
-touches a row is chosen by the type of X when numba compiles. Sparse rows are cut out as slices and
-their sums not reassociated, for the reasons that `csr` gives. A sweep belongs to one thread and one
+What touches a row is chosen by the type of X; see `storages`. A sweep belongs to one thread and one
 replica of the shared vector.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
-from numba.extending import overload
+from numba import njit
 
 from daskglm.kernels.simd import fetch
+from daskglm.kernels.storages import axpy, dot, fetch_rows, fetch_shared, squared_norm
 from daskglm.losses.conjugates import conjugate_slope, into_domain, step
 from daskglm.system.compiled import compiled
-from daskglm.system.topology import LINE_BYTES
 
-# Values of a row (or bucket) that are prefetched before its turn.
-AHEAD = 2048
-# Places of a sparse row whose entries of the shared vector are prefetched before its turn.
-SHARED_AHEAD = 256
 # Entries up to which the shared vector is in a core's own cache anyhow.
 SHARED_CACHED = 1 << 17
-# Float32 numbers of a cache line.
-LINE_VALUES = LINE_BYTES // 4
 # A dual variable farther from zero than any.
 HUGE = 1e300
 REASSOCIATE = {"contract", "reassoc", "nsz"}
-
-
-# ---- rows of one storage or the other
-def _soft(value, threshold):  # type: ignore[no-untyped-def]
-    raise NotImplementedError("compiled code only")
-
-
-def _dot(X, i, v, threshold):  # type: ignore[no-untyped-def]
-    raise NotImplementedError("compiled code only")
-
-
-def _axpy(X, i, s, v):  # type: ignore[no-untyped-def]
-    raise NotImplementedError("compiled code only")
-
-
-def _fetch_rows(X, i, stop):  # type: ignore[no-untyped-def]
-    raise NotImplementedError("compiled code only")
-
-
-def _fetch_shared(X, i, v):  # type: ignore[no-untyped-def]
-    raise NotImplementedError("compiled code only")
-
-
-@overload(_soft)
-def _soft_of(value, threshold):  # type: ignore[no-untyped-def]
-    # a threshold of None is another type, so that kernels without one have no trace of it
-    if isinstance(threshold, types.NoneType):
-        return lambda value, threshold: value
-    return lambda value, threshold: value - min(max(value, -threshold), threshold)
-
-
-@overload(_dot, jit_options={"fastmath": REASSOCIATE})
-def _dense_dot(X, i, v, threshold):  # type: ignore[no-untyped-def]
-    if not isinstance(X, types.Array):
-        return None
-
-    def dot(X, i, v, threshold):  # type: ignore[no-untyped-def]
-        x = X[i]
-        total = 0.0
-        for j in range(len(x)):
-            total += x[j] * _soft(v[j], threshold)
-        return total
-
-    return dot
-
-
-@overload(_dot)
-def _sparse_dot(X, i, v, threshold):  # type: ignore[no-untyped-def]
-    if isinstance(X, types.Array):
-        return None
-
-    def dot(X, i, v, threshold):  # type: ignore[no-untyped-def]
-        data, indices, indptr = X
-        places = indices[indptr[i] : indptr[i + 1]]
-        total = 0.0
-        if len(data) == 1:  # a pattern: all stored values are this one
-            for p in range(len(places)):
-                total += _soft(v[np.uint64(places[p])], threshold)
-            return total * data[0]
-        values = data[indptr[i] : indptr[i + 1]]
-        for p in range(len(places)):
-            total += values[p] * _soft(v[np.uint64(places[p])], threshold)
-        return total
-
-    return dot
-
-
-@overload(_axpy, jit_options={"fastmath": REASSOCIATE})
-def _dense_axpy(X, i, s, v):  # type: ignore[no-untyped-def]
-    if not isinstance(X, types.Array):
-        return None
-
-    def axpy(X, i, s, v):  # type: ignore[no-untyped-def]
-        x = X[i]
-        for j in range(len(x)):
-            v[j] += s * x[j]
-
-    return axpy
-
-
-@overload(_axpy)
-def _sparse_axpy(X, i, s, v):  # type: ignore[no-untyped-def]
-    if isinstance(X, types.Array):
-        return None
-
-    def axpy(X, i, s, v):  # type: ignore[no-untyped-def]
-        data, indices, indptr = X
-        places = indices[indptr[i] : indptr[i + 1]]
-        if len(data) == 1:
-            s *= data[0]
-            for p in range(len(places)):
-                v[np.uint64(places[p])] += s
-        else:
-            values = data[indptr[i] : indptr[i + 1]]
-            for p in range(len(places)):
-                v[np.uint64(places[p])] += s * values[p]
-
-    return axpy
-
-
-@overload(_fetch_rows)
-def _fetch_rows_of(X, i, stop):  # type: ignore[no-untyped-def]
-    if isinstance(X, types.Array):
-
-        def dense(X, i, stop):  # type: ignore[no-untyped-def]
-            flat = X.reshape(X.size)
-            for p in range(
-                i * X.shape[1], min(stop * X.shape[1], i * X.shape[1] + AHEAD), LINE_VALUES
-            ):
-                fetch(flat, p)
-
-        return dense
-
-    def sparse(X, i, stop):  # type: ignore[no-untyped-def]
-        data, indices, indptr = X
-        for p in range(indptr[i], min(indptr[stop], indptr[i] + AHEAD), LINE_VALUES):
-            fetch(indices, p)
-            if len(data) > 1:
-                fetch(data, p)
-
-    return sparse
-
-
-@overload(_fetch_shared)
-def _fetch_shared_of(X, i, v):  # type: ignore[no-untyped-def]
-    if isinstance(X, types.Array):
-        return lambda X, i, v: None
-
-    def sparse(X, i, v):  # type: ignore[no-untyped-def]
-        _, indices, indptr = X
-        places = indices[indptr[i] : min(indptr[i + 1], indptr[i] + SHARED_AHEAD)]
-        for p in range(len(places)):
-            fetch(v, places[p])
-
-    return sparse
-
-
-def _norm(X, i):  # type: ignore[no-untyped-def]
-    raise NotImplementedError("compiled code only")
-
-
-@overload(_norm, jit_options={"fastmath": REASSOCIATE})
-def _norm_of(X, i):  # type: ignore[no-untyped-def]
-    if isinstance(X, types.Array):
-
-        def dense(X, i):  # type: ignore[no-untyped-def]
-            x = X[i]
-            total = 0.0
-            for j in range(len(x)):
-                total += np.float64(x[j]) * np.float64(x[j])
-            return total
-
-        return dense
-
-    def sparse(X, i):  # type: ignore[no-untyped-def]
-        data, _, indptr = X
-        if len(data) == 1:
-            return np.float64(data[0]) * np.float64(data[0]) * (indptr[i + 1] - indptr[i])
-        total = 0.0
-        for p in range(indptr[i], indptr[i + 1]):
-            total += np.float64(data[p]) * np.float64(data[p])
-        return total
-
-    return sparse
 
 
 # ---- order of visits
@@ -292,14 +119,14 @@ def sweep(law, rows, v, scales, dual, limits, order):  # type: ignore[no-untyped
             fetch(alpha, coming)
             if known:
                 fetch(norms, coming)
-            _fetch_rows(X, coming, min(coming + bucket, stop))
+            fetch_rows(X, coming, min(coming + bucket, stop))
         for i in range(row, min(row + bucket, stop)):
             cost = C * weight[i] if weighted else C
             if cost == 0.0 or (shrink and asleep[i]):
                 continue
-            z = _dot(X, i, v, threshold) + bias * v[d] + offset
+            z = dot(X, i, v, threshold) + bias * v[d] + offset
             if scattered and i + 1 < min(row + bucket, stop):
-                _fetch_shared(X, i + 1, v)
+                fetch_shared(X, i + 1, v)
             if watch:
                 seen[i] = z
             a = alpha[i]
@@ -311,12 +138,12 @@ def sweep(law, rows, v, scales, dual, limits, order):  # type: ignore[no-untyped
                 if not ((lower and gradient > 0.0) or (upper and gradient < 0.0)):
                     low = min(low, gradient)
                     high = max(high, gradient)
-            norm = norms[i] if known else _norm(X, i)
+            norm = norms[i] if known else squared_norm(X, i)
             better = step(law, y[i], z, a, sigma * cost * (norm + bias * bias))
             if better != a:
                 alpha[i] = better
                 change = sigma * cost * (better - a)
-                _axpy(X, i, change, v)
+                axpy(X, i, change, v)
                 v[d] += bias * change
     return low, high
 
@@ -353,7 +180,7 @@ def advance(u, direction, share, start, stop):  # type: ignore[no-untyped-def]
 def squared_norms(X, start, stop, out):  # type: ignore[no-untyped-def]
     """Squared norms of the rows [start, stop) into out[start:stop]."""
     for i in range(start, stop):
-        out[i] = _norm(X, i)
+        out[i] = squared_norm(X, i)
 
 
 @compiled(nogil=True, error_model="numpy")
@@ -374,15 +201,15 @@ def totals(rows, C, alpha, v, start, stop, out):  # type: ignore[no-untyped-def]
     scattered = len(v) > SHARED_CACHED
     for i in range(start, stop):
         if scattered and i + 2 < stop:
-            _fetch_shared(X, i + 2, v)
+            fetch_shared(X, i + 2, v)
         cost = C * weight[i] if weighted else C
-        z[i] = _dot(X, i, v, None)
+        z[i] = dot(X, i, v, None)
         change = cost * alpha[i]
         if whole and change != 0.0:
-            _axpy(X, i, change, own)
+            axpy(X, i, change, own)
             own[d] += change
         if both and change > 0.0:
-            _axpy(X, i, change, side)
+            axpy(X, i, change, side)
             side[d] += change
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from daskglm.kernels import csr, dense, margins, sweep, sweep_thresholds
+from daskglm.kernels import margins, storages, sweep, sweep_thresholds
+from daskglm.kernels.pattern import Pattern
 from daskglm.kernels.records import read_only
 
 __all__ = [
@@ -19,7 +19,6 @@ __all__ = [
     "is_resident",
     "margins",
     "ordinal",
-    "sweep_of",
     "to_host",
     "vector",
     "xp",
@@ -30,46 +29,16 @@ xp = np
 ordinal = sweep_thresholds
 
 
-class Pattern(NamedTuple):
-    """CSR without the array of values: all stored values are equal (one-hot features)."""
-
-    value: np.ndarray
-    indices: np.ndarray
-    indptr: np.ndarray
-    shape: tuple[int, int]
-
-    @property
-    def nnz(self) -> int:
-        """Number of stored values."""
-        return len(self.indices)
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Dtype of the value."""
-        return self.value.dtype
-
-
 def for_rows(X: Any) -> tuple[ModuleType, Any]:
-    """Return the kernel module for the rows X and X in the form its functions take."""
-    if isinstance(X, np.ndarray):
-        return dense, read_only(X)
-    if sp.issparse(X) and X.format == "csr":
-        return csr, (read_only(X.data), read_only(X.indices), read_only(X.indptr))
-    if isinstance(X, Pattern):
-        return csr, (read_only(X.value), read_only(X.indices), read_only(X.indptr))
-    raise TypeError(f"no kernels for rows of type {type(X).__name__}")
-
-
-def sweep_of(kernels: ModuleType) -> ModuleType:
-    """Return the module that evaluates losses of one margin on rows with these kernels."""
-    return sweep
+    """Return the kernels of rows in host memory, and the rows X as they take them."""
+    return sweep, storages.arrays_of(X)
 
 
 def vector(values: Any, rows: Any, *, exact: bool = True) -> np.ndarray:
     """Return one number per row, read-only; float64 and uninitialised if `values` is None."""
     if values is not None:
         return read_only(np.asarray(values))
-    return np.empty(len(rows) if isinstance(rows, np.ndarray) else len(rows[2]) - 1)
+    return np.empty(storages.count_rows(rows))
 
 
 def zeros(*shape: int) -> np.ndarray:

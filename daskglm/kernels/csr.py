@@ -12,15 +12,69 @@ for the slowest of eight misses.
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
+
+from daskglm.kernels.chosen import within_callers
+from daskglm.kernels.columns_csr import ColumnsCopy as ColumnsCopy
+from daskglm.kernels.pattern import Pattern
+from daskglm.kernels.records import read_only
+from daskglm.kernels.simd import fetch
+from daskglm.kernels.soft_threshold import soft
 from daskglm.system.compiled import compiled
+from daskglm.system.topology import LINE_BYTES
 
 TILE_ROWS = 128
+# Values of a row (or bucket) that are prefetched before its turn, and float32 ones of a cache line.
+AHEAD = 2048
+LINE_VALUES = LINE_BYTES // 4
+# Places of a row whose entries of a vector are prefetched before its turn.
+SHARED_AHEAD = 256
 # Relative error of each entry in a distance that is computed from entries.
 CANCELS = 4.0 * 2.0**-53
 # Entries up to which the vectors of gather and scatter share a second-level cache.
 NEAR = 1 << 16
+
+
+def arrays_of(X: Any) -> Any:
+    """Return rows of a block as functions here take them; None: they are of another storage."""
+    if isinstance(X, Pattern):
+        return read_only(X.value), read_only(X.indices), read_only(X.indptr)
+    if sp.issparse(X) and X.format == "csr":
+        return read_only(X.data), read_only(X.indices), read_only(X.indptr)
+    return None
+
+
+def take(X: Any, rows: np.ndarray) -> Any:
+    """Copy some rows of a block, by their numbers."""
+    if not isinstance(X, Pattern):
+        return X[rows]
+    counts = np.diff(X.indptr)[rows]
+    indptr = np.concatenate([np.zeros(1, X.indptr.dtype), np.cumsum(counts, dtype=X.indptr.dtype)])
+    places = np.repeat(X.indptr[rows] - indptr[:-1], counts) + np.arange(indptr[-1])
+    return Pattern(X.value, X.indices[places], indptr, (len(rows), X.shape[1]))
+
+
+def count_rows(X: Any) -> int:
+    """Return the number of rows."""
+    return len(X[2]) - 1
+
+
+def rows_between(X: Any, start: int, stop: int) -> Any:
+    """Return the rows [start, stop), as functions here take them."""
+    data, indices, indptr = X
+    return data, indices, indptr[start : stop + 1]
+
+
+def matrix_of(X: Any, d: int) -> sp.csr_matrix:
+    """Return rows of d features as a float64 matrix."""
+    data, indices, indptr = X
+    lo, hi = int(indptr[0]), int(indptr[-1])
+    values = np.full(hi - lo, data[0]) if len(data) == 1 else data[lo:hi]
+    shape = len(indptr) - 1, d
+    return sp.csr_matrix((values.astype(np.float64), indices[lo:hi], indptr - lo), shape=shape)
 
 
 @compiled(nogil=True)
@@ -163,30 +217,87 @@ def add_cross(X, codes, of, lo, n, cross):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True)
-def margins(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
-    """Z = X w + b for the rows [start, stop)."""
-    forward(X, w, b, start, stop, z[start:stop], stop)
+def ask(X, first, count):  # type: ignore[no-untyped-def]
+    """Do nothing: only indices tell where rows are."""
 
 
-@compiled(nogil=True, error_model="numpy")
-def hessian_vector(X, curvature, v, vb, start, stop, out):  # type: ignore[no-untyped-def]
-    """Add [X 1]' D (X v + vb) of [start, stop) to `out` (d + 1,) in one pass; return v' of it."""
-    rows = tile_rows(X, len(v), stop - start, False)
-    u = np.empty(rows)
+@compiled(nogil=True)
+def fill_columns(X, d, rows, stop, columns):  # type: ignore[no-untyped-def]
+    """Columns = features of some rows of X, all before `stop`, and ones after the last feature."""
+    data, indices, indptr = X
+    last = len(data) - 1  # a pattern has one value, for all places
+    columns[:d] = 0
+    columns[d, : len(rows)] = 1
+    for t in range(len(rows)):
+        i = np.uint64(rows[t])
+        for q in range(indptr[i], indptr[i + np.uint64(1)]):
+            columns[np.uint64(indices[q]), t] = data[min(q, last)]
+
+
+# ---- one row, or a bucket of them, for coordinate ascent
+@within_callers()
+def dot(X, i, v, threshold):  # type: ignore[no-untyped-def]
+    """Return the product of row i with v, whose entries move towards zero by a threshold."""
+    data, indices, indptr = X
+    places = indices[indptr[i] : indptr[i + 1]]
     total = 0.0
-    for lo in range(start, stop, rows):
-        hi = min(lo + rows, stop)
-        n = hi - lo
-        forward(X, v, vb, lo, hi, u, hi)
-        for t in range(n):
-            cu = curvature[lo + t] * u[t]
-            total += cu * u[t]
-            u[t] = cu
-        backward(X, u, lo, n, out, hi)
-        out[-1] += u[:n].sum()
+    if len(data) == 1:
+        for p in range(len(places)):
+            total += soft(v[np.uint64(places[p])], threshold)
+        return total * data[0]
+    values = data[indptr[i] : indptr[i + 1]]
+    for p in range(len(places)):
+        total += values[p] * soft(v[np.uint64(places[p])], threshold)
     return total
 
 
+@within_callers()
+def axpy(X, i, s, v):  # type: ignore[no-untyped-def]
+    """Add s times row i to v."""
+    data, indices, indptr = X
+    places = indices[indptr[i] : indptr[i + 1]]
+    if len(data) == 1:
+        s *= data[0]
+        for p in range(len(places)):
+            v[np.uint64(places[p])] += s
+    else:
+        values = data[indptr[i] : indptr[i + 1]]
+        for p in range(len(places)):
+            v[np.uint64(places[p])] += s * values[p]
+
+
+@within_callers(fastmath={"contract", "reassoc", "nsz"})
+def squared_norm(X, i):  # type: ignore[no-untyped-def]
+    """Return the squared norm of row i."""
+    data, _, indptr = X
+    if len(data) == 1:
+        return np.float64(data[0]) * np.float64(data[0]) * (indptr[i + 1] - indptr[i])
+    total = 0.0
+    for p in range(indptr[i], indptr[i + 1]):
+        total += np.float64(data[p]) * np.float64(data[p])
+    return total
+
+
+@within_callers()
+def fetch_rows(X, i, stop):  # type: ignore[no-untyped-def]
+    """Prefetch the beginning of the rows [i, stop)."""
+    data, indices, indptr = X
+    for p in range(indptr[i], min(indptr[stop], indptr[i] + AHEAD), LINE_VALUES):
+        fetch(indices, p)
+        if len(data) > 1:
+            fetch(data, p)
+
+
+@within_callers()
+def fetch_shared(X, i, v):  # type: ignore[no-untyped-def]
+    """Prefetch the entries of v that row i meets, or the first of them."""
+    _, indices, indptr = X
+    places = indices[indptr[i] : min(indptr[i + 1], indptr[i] + SHARED_AHEAD)]
+    for p in range(len(places)):
+        fetch(v, places[p])
+
+
+# ---- what is called
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
 def add_by_code(X, values, codes, start, stop, out):  # type: ignore[no-untyped-def]
     """Add [X 1] times `values` of the rows [start, stop) to the rows of `out` that `codes` name.
@@ -242,3 +353,34 @@ def spread(X, centre, scale, start, stop, sums):  # type: ignore[no-untyped-def]
             square += ((x - c) / scale) ** 2 - (c / scale) ** 2
         square = max(square, 0.0) + CANCELS * (whole + 1.0) * (indptr[i + 1] - indptr[i] + 2)
         sums[-1] += square**16
+
+
+@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
+def add_moments(X, weight, start, stop, sums, squares):  # type: ignore[no-untyped-def]
+    """Do what `dense.add_moments` does."""
+    data, indices, indptr = X
+    weighted, last = len(weight) > 0, len(data) - 1
+    total = 0.0
+    for i in range(start, stop):
+        s = weight[i] if weighted else 1.0
+        total += s
+        for p in range(indptr[i], indptr[i + 1]):
+            value, j = np.float64(data[min(p, last)]), np.uint64(indices[p])
+            sums[j] += s * value
+            squares[j] += s * (value * value)
+    sums[-1] += total
+
+
+@compiled(nogil=True)
+def count_signs(X, kinds, start, stop, above, below):  # type: ignore[no-untyped-def]
+    """Do what `dense.count_signs` does."""
+    data, indices, indptr = X
+    last = len(data) - 1
+    for i in range(start, stop):
+        if kinds[i] < 0:
+            continue
+        k = np.uint64(kinds[i])
+        for p in range(indptr[i], indptr[i + 1]):
+            value, j = data[min(p, last)], np.uint64(indices[p])
+            above[k, j] += value > 0
+            below[k, j] += value < 0

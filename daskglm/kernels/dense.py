@@ -10,11 +10,18 @@ in X's precision over the rows of one tile, unless they are to be exact.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from daskglm.core.summation import SUMMED_ROWS
-from daskglm.kernels.gram import add_gram, gram_rows, scratch
+from daskglm.kernels.chosen import within_callers
+from daskglm.kernels.gram import add_outer as add_outer
+from daskglm.kernels.gram import gram_rows, scratch
+from daskglm.kernels.records import read_only
 from daskglm.kernels.simd import LANES, add_rows, dots, fetch, numbers, whole
+from daskglm.kernels.simd_columns import PIECE_BYTES, gather_columns
+from daskglm.kernels.soft_threshold import soft
 from daskglm.system.compiled import compiled
 from daskglm.system.topology import LINE_BYTES
 
@@ -24,8 +31,78 @@ MOST_ROWS = 512
 # Bytes of a row up to which several rows are taken at once, and the next tile is prefetched
 # meanwhile; longer ones are read faster one by one, in order.
 NARROW_BYTES = 256
+# Values of a row (or bucket) that are prefetched before its turn, and those of a cache line.
+AHEAD = 2048
+FLOATS_OF_LINE = LINE_BYTES // 4
 # Columns from which w fills the first-level cache, so that several rows share a read of it.
 LONG = 3072
+
+
+def arrays_of(X: Any) -> Any:
+    """Return rows of a block as functions here take them; None: they are of another storage."""
+    return read_only(X) if isinstance(X, np.ndarray) else None
+
+
+def take(X: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Copy some rows of a block, by their numbers."""
+    return np.take(X, rows, axis=0)
+
+
+class ColumnsCopy:
+    """A copy of some columns, made by `count` of all rows, `allocate`, and `fill` of all rows.
+
+    Runs of rows may be counted and filled by several threads; here nothing need be counted.
+
+    Parameters
+    ----------
+    raw : (n, d) array
+    d : int
+        Number of all columns.
+    columns : (k,) int64 array
+        Ascending.
+    pattern : bool
+        Whether sparse rows have one value for all places.
+
+    Attributes
+    ----------
+    out : (n, k) array
+        Of the same dtype, as functions here take it.
+    """
+
+    def __init__(self, raw: np.ndarray, d: int, columns: np.ndarray, *, pattern: bool) -> None:
+        self.raw, self.columns = raw, read_only(columns)
+        self.out = np.empty((0, len(columns)), raw.dtype)
+
+    def count(self, start: int, stop: int) -> None:
+        """Do nothing: all values stay."""
+
+    def allocate(self) -> None:
+        """Make room for the copy."""
+        self.out = np.empty((len(self.raw), len(self.columns)), self.raw.dtype)
+
+    def fill(self, start: int, stop: int) -> None:
+        """Copy the rows [start, stop)."""
+        take_columns(self.raw, self.columns, start, stop, self.out)
+
+    @property
+    def X(self) -> np.ndarray:
+        """The copy as rows of a block."""
+        return self.out
+
+
+def count_rows(X: Any) -> int:
+    """Return the number of rows."""
+    return len(X)
+
+
+def rows_between(X: Any, start: int, stop: int) -> Any:
+    """Return the rows [start, stop), as functions here take them."""
+    return X[start:stop]
+
+
+def matrix_of(X: Any, d: int) -> np.ndarray:
+    """Return rows of d features as a float64 matrix."""
+    return np.asarray(X, np.float64)
 
 
 @compiled(nogil=True)
@@ -81,12 +158,6 @@ def flush(X, d, gradient, sums):  # type: ignore[no-untyped-def]
 def room(X, many, formed):  # type: ignore[no-untyped-def]
     """Return what `add_outer` works in."""
     return scratch(X, many if formed else 0)
-
-
-@compiled(nogil=True)
-def add_outer(X, curvature, start, count, d, work, gram):  # type: ignore[no-untyped-def]
-    """Add [X 1]' D [X 1] of a tile to the upper triangle of `gram`."""
-    add_gram(X, curvature, start, count, work, gram)
 
 
 @compiled(nogil=True)
@@ -173,40 +244,73 @@ def add_cross(X, codes, of, lo, n, cross):  # type: ignore[no-untyped-def]
                 row[j] -= c * x[j]
 
 
-# ---- what is called
 @compiled(nogil=True)
-def margins(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
-    """Z = X w + b for the rows [start, stop)."""
-    rows = _rows(X)
-    wide = _padded(w)
-    for lo in range(start, stop, rows):
-        hi = min(lo + rows, stop)
-        forward(X, wide, b, lo, hi, z[lo:hi], X.shape[0])
+def ask(X, first, count):  # type: ignore[no-untyped-def]
+    """Prefetch `count` rows from the `first` on: in another order no processor foresees them."""
+    flat, d = X.reshape(X.size), X.shape[1]
+    for at in range(first * d, min((first + count) * d, X.size), numbers(X, LINE_BYTES)):
+        fetch(flat, at)
 
 
-@compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
-def hessian_vector(X, curvature, v, vb, start, stop, out):  # type: ignore[no-untyped-def]
-    """Add [X 1]' D (X v + vb) of [start, stop) to `out` (d + 1,) in one pass; return v' of it."""
-    d = X.shape[1]
-    rows = _rows(X)
-    u = np.empty(rows)
-    wide, product = _padded(v), np.zeros(_vectors(d) * LANES)
-    total, constant = 0.0, 0.0
-    for lo in range(start, stop, rows):
-        hi = min(lo + rows, stop)
-        c = curvature[lo:hi]
-        forward(X, wide, vb, lo, hi, u, hi)
-        for t in range(hi - lo):
-            cu = c[t] * u[t]
-            total += cu * u[t]
-            constant += cu
-            u[t] = cu
-        backward(X, u, lo, hi - lo, product, hi)
-    _add(product, d, out)
-    out[d] += constant
+@compiled(nogil=True)
+def fill_columns(X, d, rows, stop, columns):  # type: ignore[no-untyped-def]
+    """Columns = features of some rows of X, all before `stop`, and ones after the last feature."""
+    n, gap = len(rows), columns.shape[1]
+    piece = numbers(X, PIECE_BYTES)
+    flat, to = X.reshape(X.size), columns.reshape(columns.size)
+    if (stop - 1) * d + (d + piece - 1) // piece * piece <= X.size:
+        for p in range(0, d, piece):
+            gather_columns(flat, p, d, rows, n // LANES, to, p * gap, gap)
+    else:  # pieces of the last rows would reach past the end
+        for j in range(d):
+            for t in range(n):
+                columns[j, t] = X[rows[t], j]
+    columns[d, :n] = 1
+
+
+# ---- one row, or a bucket of them, for coordinate ascent
+@within_callers(fastmath={"contract", "reassoc", "nsz"})
+def dot(X, i, v, threshold):  # type: ignore[no-untyped-def]
+    """Return the product of row i with v, whose entries move towards zero by a threshold."""
+    x = X[i]
+    total = 0.0
+    for j in range(len(x)):
+        total += x[j] * soft(v[j], threshold)
     return total
 
 
+@within_callers(fastmath={"contract", "reassoc", "nsz"})
+def axpy(X, i, s, v):  # type: ignore[no-untyped-def]
+    """Add s times row i to v."""
+    x = X[i]
+    for j in range(len(x)):
+        v[j] += s * x[j]
+
+
+@within_callers(fastmath={"contract", "reassoc", "nsz"})
+def squared_norm(X, i):  # type: ignore[no-untyped-def]
+    """Return the squared norm of row i."""
+    x = X[i]
+    total = 0.0
+    for j in range(len(x)):
+        total += np.float64(x[j]) * np.float64(x[j])
+    return total
+
+
+@within_callers()
+def fetch_rows(X, i, stop):  # type: ignore[no-untyped-def]
+    """Prefetch the beginning of the rows [i, stop)."""
+    flat, d = X.reshape(X.size), X.shape[1]
+    for p in range(i * d, min(stop * d, i * d + AHEAD), FLOATS_OF_LINE):
+        fetch(flat, p)
+
+
+@within_callers()
+def fetch_shared(X, i, v):  # type: ignore[no-untyped-def]
+    """Do nothing: row i meets v in order."""
+
+
+# ---- what is called
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
 def add_by_code(X, values, codes, start, stop, out):  # type: ignore[no-untyped-def]
     """Add [X 1] times `values` of the rows [start, stop) to the rows of `out` that `codes` name.
@@ -250,3 +354,57 @@ def spread(X, centre, scale, start, stop, sums):  # type: ignore[no-untyped-def]
             sums[d + j] += ((x[j] / scale) ** 2) ** 16
             square += ((x[j] - centre[j]) / scale) ** 2
         sums[2 * d] += square**16
+
+
+@compiled(nogil=True)
+def take_columns(X, columns, start, stop, out):  # type: ignore[no-untyped-def]
+    """Copy the columns of these numbers (k,), rows [start, stop), to those rows of `out` (n, k)."""
+    for i in range(start, stop):
+        x, to = X[i], out[i]
+        for j in range(len(columns)):
+            to[j] = x[np.uint64(columns[j])]
+
+
+@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
+def add_moments(X, weight, start, stop, sums, squares):  # type: ignore[no-untyped-def]
+    """Add [X 1]' s over the rows [start, stop) to `sums` (d + 1,), X.^2' s to `squares` (d + 1,).
+
+    `weight` has s, (n,), or is empty, which means ones.
+    """
+    d = X.shape[1]
+    weighted = len(weight) > 0
+    firsts, seconds = np.empty(d), np.empty(d)
+    # long sums in runs: their rounding error grows with the length of a run
+    for lo in range(start, stop, SUMMED_ROWS):
+        hi = min(lo + SUMMED_ROWS, stop)
+        firsts[:] = 0.0
+        seconds[:] = 0.0
+        total = 0.0
+        for i in range(lo, hi):
+            x = X[i]
+            s = weight[i] if weighted else 1.0
+            total += s
+            for j in range(d):
+                value = np.float64(x[j])
+                firsts[j] += s * value
+                seconds[j] += s * (value * value)
+        for j in range(d):
+            sums[j] += firsts[j]
+            squares[j] += seconds[j]
+        sums[d] += total
+
+
+@compiled(nogil=True)
+def count_signs(X, kinds, start, stop, above, below):  # type: ignore[no-untyped-def]
+    """Count the rows [start, stop) of each kind with values above zero, and below it.
+
+    `kinds` (n,) has the kind of each row, below zero for those that do not count; `above` and
+    `below` are (kinds, d).
+    """
+    for i in range(start, stop):
+        if kinds[i] < 0:
+            continue
+        x, k = X[i], np.uint64(kinds[i])
+        for j in range(X.shape[1]):
+            above[k, j] += x[j] > 0
+            below[k, j] += x[j] < 0

@@ -224,7 +224,7 @@ def _is_short(X):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True)
 def gram_rows(X):  # type: ignore[no-untyped-def]
-    """Return how many rows `add_gram` takes at once, which are whole vectors of them."""
+    """Return how many rows `add_outer` takes at once, which are whole vectors of them."""
     if not _is_short(X):
         return ROWS
     lanes = numbers(X, VECTOR_BYTES)
@@ -234,7 +234,7 @@ def gram_rows(X):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True)
 def scratch(X, rows):  # type: ignore[no-untyped-def]
-    """Make the arrays in which `add_gram` works; empty ones for no rows."""
+    """Make the arrays in which `add_outer` works; empty ones for no rows."""
     d = X.shape[1]
     if rows == 0:
         return np.empty((0, 0, 0), X.dtype), np.empty((0, 0, 0), X.dtype), np.empty(0)
@@ -247,7 +247,7 @@ def scratch(X, rows):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True)
-def add_gram(X, curvature, start, count, work, gram):  # type: ignore[no-untyped-def]
+def add_outer(X, curvature, start, count, d, work, gram):  # type: ignore[no-untyped-def]
     """Add [X 1]' D [X 1] of the rows [start, start + count) to the upper triangle of `gram`.
 
     They are at most `gram_rows`. Products are summed in X's precision, tiles in float64. `gram` is
@@ -258,4 +258,4 @@ def add_gram(X, curvature, start, count, work, gram):  # type: ignore[no-untyped
         _add_short(X, curvature, start, count, plain[0], scaled[0, 0], gram)
     else:
         _pack(X, curvature, start, count, plain, scaled)
-        _add_long(plain, scaled, count, X.shape[1], edge, gram)
+        _add_long(plain, scaled, count, d, edge, gram)

@@ -1,4 +1,4 @@
-"""The sweep over rows of any storage for losses of one margin: X is read once.
+"""The sweeps over rows of any storage in host memory for losses of one margin: X is read once.
 
 Each call takes a run of rows [start, stop) and adds to float64 outputs that belong to the calling
 thread.
@@ -14,23 +14,52 @@ import numpy as np
 from daskglm.kernels.margins import is_zero
 from daskglm.kernels.records import read_only
 from daskglm.kernels.storages import (
+    add_by_code,
+    add_moments,
     add_outer,
     add_squares,
     backward,
+    count_signs,
     flush,
     forward,
     gathered,
     prepared,
     room,
     run_rows,
+    spread,
+    squared_norms,
     tile_rows,
 )
 from daskglm.losses.dispatch import tile_at
 from daskglm.system.compiled import compiled
 
+__all__ = [
+    "add_by_code",
+    "add_moments",
+    "count_signs",
+    "evaluate",
+    "evaluate_exactly",
+    "exactly",
+    "hessian_vector",
+    "margins",
+    "spread",
+    "squared_norms",
+]
+
+# Where a prefetch of the next rows finds none.
+NOWHERE = 1 << 40
 # Bytes of rows that are converted to float64 at a time for an exact Gram, to stay in the
 # second-level cache.
 EXACT_BYTES = 1 << 20
+
+
+@compiled(nogil=True)
+def margins(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
+    """Set z[start:stop] to X w + b of these rows."""
+    many, wide = tile_rows(X, len(w), stop - start, False), prepared(X, w)
+    for lo in range(start, stop, many):
+        hi = min(lo + many, stop)
+        forward(X, wide, b, lo, hi, z[lo:hi], NOWHERE)
 
 
 @compiled(nogil=True, error_model="numpy")
@@ -104,3 +133,26 @@ def exactly(
         beside = tuple(values[run] if len(values) else values for values in rows[1:])
         here = tuple(values[run] if len(values) else values for values in out[:of_rows])
         sweep((read_only(part), *beside), 0, len(part), (*here, *out[of_rows:]))
+
+
+@compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+def hessian_vector(X, curvature, v, vb, start, stop, out):  # type: ignore[no-untyped-def]
+    """Add [X 1]' D (X v + vb) of [start, stop) to `out` (d + 1,) in one pass; return v' of it."""
+    d = len(v)
+    many = tile_rows(X, d, stop - start, False)
+    u = np.empty(many)
+    wide, product = prepared(X, v), gathered(X, d, out)
+    total, constant = 0.0, 0.0
+    for lo in range(start, stop, many):
+        hi = min(lo + many, stop)
+        c = curvature[lo:hi]
+        forward(X, wide, vb, lo, hi, u, hi)
+        for t in range(hi - lo):
+            cu = c[t] * u[t]
+            total += cu * u[t]
+            constant += cu
+            u[t] = cu
+        backward(X, u, lo, hi - lo, product, hi)
+    flush(X, d, product, out)
+    out[d] += constant
+    return total

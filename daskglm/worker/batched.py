@@ -1,4 +1,4 @@
-"""Evaluate many problems at once beside the rows, by `kernels.batched_dense` and `batched_csr`.
+"""Evaluate many problems at once beside the rows, by `kernels.sweep_many`.
 
 A block caches the order of its rows for that, tile by tile and by group of folds within each tile;
 it is rebuilt from the request. Only rows in host memory are served.
@@ -15,24 +15,16 @@ from daskglm.core.batch_requests import EvaluateMany, WeighGroups
 from daskglm.core.device import to_host
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import Folds, Problem, Totals, roles_of
-from daskglm.core.summation import LEAST_ROWS
 from daskglm.data.blocks import Block
-from daskglm.kernels import batched_csr as many_csr
-from daskglm.kernels import batched_dense as many
+from daskglm.kernels import sweep_many as many
+from daskglm.kernels.column_tiles import RUN
 from daskglm.kernels.records import NO_NUMBERS, read_only
-from daskglm.kernels.simd_columns import LEFT, RIGHT
 from daskglm.losses.table import law_of
 from daskglm.worker.asked import Asked
 from daskglm.worker.fold_assignment import groups
+from daskglm.worker.output_layouts import SPARSE_ROWS, InColumns, of_host, rows_within
 from daskglm.worker.pieces import Piece
 from daskglm.worker.targets import signs_of
-
-# Bytes of the features of a tile, in float64; then its most rows.
-TILE_BYTES = 1 << 18
-MOST_ROWS = 1024
-SPARSE_ROWS = 128
-# Features up to which tiles of sparse rows are made dense.
-DENSE_WIDTH = 512
 
 
 @dataclass
@@ -115,122 +107,94 @@ def evaluate_many(asked: Asked[EvaluateMany]) -> Totals:
     """Evaluate many problems with sums over the rows of all blocks."""
     if not asked.in_host_memory:
         raise NotImplementedError("many problems at once want rows in host memory")
-    problem, request, facts = asked.problem, asked.request, asked.facts
+    problem, request = asked.problem, asked.request
     blocks, caches = asked.blocks, asked.caches
-    d = facts.n_features or 0
-    size = request.W.shape[1]
-    width = _width(facts)
-    wide = facts.sparse and width > DENSE_WIDTH
-    rows = SPARSE_ROWS if wide else int(min(max(TILE_BYTES // (8 * width), LEAST_ROWS), MOST_ROWS))
-    run = 1 if wide else many.RUN
+    sweep = _Sweep(request, asked.facts, problem)
+    rows, run = sweep.rows, sweep.run
     known = [
         _batch_rows(cache, block, problem, rows, run)
         for cache, block in zip(caches, blocks, strict=True)
     ]
-    sweep = (_Wide if wide else _Narrow)(request, d, problem)
     every, first = request.part
 
     def work(pieces: list[Piece]) -> Totals:
         totals, read = sweep.zeros(), 0
         for i, lo, hi in pieces:
-            cache = caches[i]
-            batch = known[i]
             block = blocks[i]
             hi = hi if hi == len(block.y) else hi - hi % rows
             tiles = np.arange(lo // rows, -(-hi // rows))
             tiles = tiles[(tiles + i) % every == first]
             read += int(np.minimum(tiles * rows + rows, hi).sum() - tiles.sum() * rows)
-            sweep.add(cache, batch, block, tiles, totals)
+            sweep.add(caches[i], known[i], block, tiles, totals)
         return {**totals, "rows": read}
 
-    totals = asked.each(work)
-    if wide:
-        totals["gradients"] = totals["gradients"].T[None, :, :size]
-    else:
-        upper = np.triu(totals["grams"])[:, :, :size, :size]
-        totals["grams"] = upper + np.triu(upper, 1).transpose(0, 1, 3, 2)
-        totals["gradients"] = totals["gradients"][:, : len(request.W), :size]
-    return totals
+    return sweep.reply(asked.each(work))
 
 
-def _width(facts: DataSummary) -> int:
-    """Features and intercept, rounded up to whole register blocks."""
-    return -(-((facts.n_features or 0) + 1) // RIGHT) * RIGHT
+class _Sweep:
+    """One sweep for many problems: how their coefficients are laid out, and sums of them."""
 
-
-class _Narrow:
-    """One sweep in dense tiles."""
-
-    def __init__(self, request: EvaluateMany, d: int, problem: Problem) -> None:
-        (P, size), Q = request.W.shape, 0 if request.anchors is None else len(request.anchors)
-        self.request, self.d, self.law = request, d, law_of(problem.loss)
-        self.W = np.zeros((-(-(P + Q) // LEFT) * LEFT, -(-(d + 1) // RIGHT) * RIGHT))
-        self.W[:P, :size] = request.W
-        self.anchor = np.full(P, -1) if request.anchors is None else P + request.anchor
-        if request.anchors is not None:
-            self.W[P : P + Q, :size] = request.anchors
+    def __init__(self, request: EvaluateMany, facts: DataSummary, problem: Problem) -> None:
+        (P, self.size), anchors = request.W.shape, request.anchors
+        W = request.W if anchors is None else np.concatenate([request.W, anchors])
+        self.request, self.law = request, law_of(problem.loss)
+        self.layout = of_host(facts, len(W))
+        self.in_columns = isinstance(self.layout, InColumns)
+        if request.gram and not self.in_columns:
+            raise NotImplementedError("wide sparse rows give no Hessians of many problems")
+        self.W = self.layout.laid_out(W)
+        self.anchor = np.full(P, -1)
+        if request.anchor is not None:
+            self.anchor = np.where(request.anchor < 0, -1, P + request.anchor)
         self.roles = np.ascontiguousarray(roles_of(problem.folds)[:, request.fold].T)
         self.of_gram = np.array(request.gram, np.int64)
+
+    @property
+    def rows(self) -> int:
+        """Rows of a tile, which do not depend on the number of problems: their order is kept."""
+        return rows_within(self.layout.width) if self.in_columns else SPARSE_ROWS
+
+    @property
+    def run(self) -> int:
+        """Places that a run of rows of one group fills whole."""
+        return RUN if self.in_columns else 1
 
     def zeros(self) -> Totals:
         """Return the sums of no rows."""
         P, groups = self.roles.shape
         by = groups if self.request.by_group else 1
-        width = self.W.shape[1]
+        side = self.layout.width if len(self.of_gram) else 0
         return {
             "gradients": np.zeros((by, *self.W.shape)),
             "values": np.zeros((groups, P)),
             "counts": np.zeros((P, 4)),
             "moments": np.zeros(P),
-            "grams": np.zeros((by, len(self.of_gram), width, width)),
+            "grams": np.zeros((by, len(self.of_gram), side, side)),
         }
 
     def add(
         self, cache: Any, batch: BatchRows, block: Block, tiles: np.ndarray, to: Totals
     ) -> None:
         """Add the sums over some tiles of a block."""
-        data = _data(cache, batch, block, self.request, self.d)
-        problems = self.W, self.request.of, self.roles, self.anchor
-        if self.request.score:
+        data = _data(cache, batch, block, self.request, self.layout.d)
+        work = self.layout.work(batch.order.shape[1])
+        if self.request.score and self.in_columns:
+            held = self.W, self.request.of, self.roles, work
             out = to["values"], to["counts"]
-            many.score(self.law, data, batch.tiling, problems, tiles, *out)
+            many.score(self.law, data, batch.tiling, held, tiles, *out)
             return
         like = np.empty(0) if self.request.exact else np.empty(0, block.X.dtype)
         grams = self.request.by_group, self.of_gram, like
         sums = to["gradients"], to["values"], to["counts"], to["moments"], to["grams"]
+        problems = self.W, self.request.of, self.roles, self.anchor, work
         many.evaluate(self.law, data, batch.tiling, problems, grams, tiles, sums)
 
-
-class _Wide:
-    """One sweep over sparse rows as they are."""
-
-    def __init__(self, request: EvaluateMany, d: int, problem: Problem) -> None:
-        if request.gram or request.by_group or request.anchors is not None:
-            raise NotImplementedError(
-                "wide sparse rows give values and gradients of many problems, no more"
-            )
-        self.request, self.d, self.law = request, d, law_of(problem.loss)
-        self.W = np.zeros((d + 1, len(request.W)))
-        self.W[: request.W.shape[1]] = request.W.T
-        self.roles = np.ascontiguousarray(roles_of(problem.folds)[:, request.fold].T)
-
-    def zeros(self) -> Totals:
-        """Return the sums of no rows."""
-        P, groups = self.roles.shape
-        return {
-            "gradients": np.zeros_like(self.W),
-            "values": np.zeros((groups, P)),
-            "counts": np.zeros((P, 4)),
-        }
-
-    def add(
-        self, cache: Any, batch: BatchRows, block: Block, tiles: np.ndarray, to: Totals
-    ) -> None:
-        """Add the sums over some tiles of a block."""
-        data = _data(cache, batch, block, self.request, self.d)
-        problems = self.W, self.request.of, self.roles
-        sums = to["gradients"], to["values"], to["counts"]
-        many_csr.evaluate(self.law, data, batch.tiling, problems, tiles, sums)
+    def reply(self, totals: Totals) -> Totals:
+        """Return the sums of all rows with their own sizes, and whole Grams."""
+        gradients = self.layout.result(totals["gradients"], self.size)
+        upper = np.triu(totals["grams"])[:, :, : self.size, : self.size]
+        grams = upper + np.triu(upper, 1).transpose(0, 1, 3, 2)
+        return {**totals, "gradients": gradients[:, : len(self.request.W)], "grams": grams}
 
 
 def _data(

@@ -35,7 +35,6 @@ class BlockCache:
         self.spans = block.spans
         self.backend = backend_of(block.X)
         self.kernels, self.rows = for_rows(block.X)
-        self.sweep = self.backend.sweep_of(self.kernels)
         self.margins = Margins(self.backend.kept_margins(self.rows))
         self.curvature_of: int | None = None
         self.dual: DualCache | None = None
@@ -70,7 +69,7 @@ class BlockCache:
         """Where the rows lie in host memory; 0 while they are away."""
         if self.rows is None:
             return 0
-        return int((self.rows if isinstance(self.rows, np.ndarray) else self.rows[1]).ctypes.data)
+        return int((self.rows if isinstance(self.rows, np.ndarray) else self.rows[-1]).ctypes.data)
 
     def serves(self, problem: Problem) -> bool:
         """Switch to `problem` if its targets and weights are unchanged; return False otherwise.

@@ -14,6 +14,7 @@ from daskglm.core.column_requests import ColumnGram
 from daskglm.core.requests import Problem, Totals
 from daskglm.kernels.margins import curvatures, slopes
 from daskglm.kernels.records import NOTHING
+from daskglm.kernels.storages import matrix_of, rows_between
 from daskglm.losses.table import law_of, loss_of
 from daskglm.worker.asked import Asked
 from daskglm.worker.pieces import Piece
@@ -54,12 +55,14 @@ def column_gram(asked: Asked[ColumnGram]) -> Totals:
             for first in range(lo, hi, step):
                 run = slice(first, min(first + step, hi))
                 bent = _curvatures(problem, request, cache, run)
-                if is_dense:
+                rows = rows_between(cache.rows, run.start, run.stop)
+                rows = rows if is_dense else matrix_of(rows, asked.n_features)
+                if isinstance(rows, np.ndarray):
                     part = np.ones((len(bent), size))
-                    part[:, :-1] = cache.rows[run][:, request.columns]
+                    part[:, :-1] = rows[:, request.columns]
                     gram += part.T @ (part * bent[:, None])
                 else:
-                    some = _taken(cache.rows, place, size, run)
+                    some = _taken(rows, place, size)
                     gram += (some.T @ some.multiply(bent[:, None]).tocsr()).toarray()
         return {"gram": gram}
 
@@ -84,19 +87,15 @@ def _curvatures(problem: Problem, request: ColumnGram, cache: Any, run: slice) -
     return sure * weight if len(weight) else sure
 
 
-def _taken(rows: Any, place: np.ndarray, size: int, run: slice) -> sp.csr_array:
-    """Return some columns of some sparse rows, and a column of ones after them."""
-    data, indices, indptr = rows
-    lo, hi = int(indptr[run.start]), int(indptr[run.stop])
-    column = place[indices[lo:hi]]
+def _taken(rows: sp.csr_matrix, place: np.ndarray, size: int) -> sp.csr_array:
+    """Return some columns of sparse rows, and a column of ones after them."""
+    n = rows.shape[0]
+    column = place[rows.indices]
     kept = column >= 0
-    # where all stored values are equal one of them is kept
-    values = np.full(hi - lo, data[0]) if len(data) == 1 else data[lo:hi]
-    n = run.stop - run.start
-    row = np.repeat(np.arange(n), np.diff(np.asarray(indptr[run.start : run.stop + 1])))
+    row = np.repeat(np.arange(n), np.diff(rows.indptr))
     return sp.csr_array(
         (
-            np.append(values[kept].astype(np.float64), np.ones(n)),
+            np.append(rows.data[kept], np.ones(n)),
             (np.append(row[kept], np.arange(n)), np.append(column[kept], np.full(n, size - 1))),
         ),
         shape=(n, size),

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from daskglm.core.column_requests import ColumnMoments, ColumnSigns
 from daskglm.core.device import gpu, on_device
@@ -19,10 +18,10 @@ from daskglm.core.facts import DataSummary
 from daskglm.core.requests import Problem, Request, Spread, Totals
 from daskglm.core.view import Columns, View
 from daskglm.data.blocks import Block
-from daskglm.kernels import Pattern, columns_csr, columns_dense, for_rows
+from daskglm.kernels import Pattern, for_rows
 from daskglm.kernels import cpu as host
-from daskglm.kernels.columns import ColumnsCopy
 from daskglm.kernels.records import read_only
+from daskglm.kernels.storages import columns_copy
 from daskglm.worker.asked import Asked, Each
 from daskglm.worker.block_cache import BlockCache
 from daskglm.worker.pieces import Piece
@@ -145,7 +144,7 @@ def take_columns(
     if any(on_device(block.X) for block in blocks):
         return [_with_rows(block, gpu().take_columns(block.X, columns)) for block in blocks]
     copies = [
-        ColumnsCopy(for_rows(X)[1], n_features, columns, pattern=isinstance(X, Pattern))
+        columns_copy(for_rows(X)[1], n_features, columns, pattern=isinstance(X, Pattern))
         for X in (block.X for block in blocks)
     ]
 
@@ -163,23 +162,7 @@ def take_columns(
     for copy in copies:
         copy.allocate()
     each(fill)
-    return [
-        _with_rows(block, _stored(block.X, copy.out, len(columns)))
-        for block, copy in zip(blocks, copies, strict=True)
-    ]
-
-
-def _stored(whole: Any, out: Any, k: int) -> Any:
-    """Return the arrays of a copy as X of a block, of the same kind as X with all columns."""
-    if not isinstance(out, tuple):
-        return out
-    values, indices, indptr = out
-    shape = len(indptr) - 1, k
-    if isinstance(whole, Pattern):
-        return Pattern(values, indices, indptr, shape)
-    rows = sp.csr_matrix(shape, dtype=values.dtype)
-    rows.data, rows.indices, rows.indptr = values, indices, indptr
-    return rows
+    return [_with_rows(block, copy.X) for block, copy in zip(blocks, copies, strict=True)]
 
 
 def _with_rows(block: Block, X: Any) -> Block:
@@ -212,8 +195,7 @@ def column_moments(asked: Asked[ColumnMoments]) -> Totals:
                 s = backend.vector(weight if len(weight) else np.ones(n), rows)
                 caches[i].kernels.add_moments(rows, s, lo, hi, sums, squares)
             else:
-                kernels = columns_csr if isinstance(rows, tuple) else columns_dense
-                kernels.add_moments(rows, read_only(weight), lo, hi, sums, squares)
+                caches[i].kernels.add_moments(rows, read_only(weight), lo, hi, sums, squares)
         return {"sums": sums, "squares": squares}
 
     totals = asked.each(work)
@@ -251,8 +233,7 @@ def column_signs(asked: Asked[ColumnSigns]) -> Totals:
         above, below = np.zeros((2, request.kinds, d), np.int64)
         for i, lo, hi in pieces:
             rows = caches[i].rows
-            kernels = columns_csr if isinstance(rows, tuple) else columns_dense
-            kernels.count_signs(rows, kinds[i], lo, hi, above, below)
+            caches[i].kernels.count_signs(rows, kinds[i], lo, hi, above, below)
         return {"above": above, "below": below}
 
     known = [np.bincount(kind[kind >= 0], minlength=request.kinds) for kind in kinds]

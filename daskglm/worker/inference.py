@@ -27,11 +27,12 @@ from daskglm.data.clusters import Clusters
 from daskglm.kernels import cpu as host
 from daskglm.kernels import gram_side
 from daskglm.kernels.records import NOTHING
+from daskglm.kernels.storages import rows_between
 from daskglm.losses.base import Law
 from daskglm.losses.table import law_of, loss_of
 from daskglm.worker.asked import Asked
 from daskglm.worker.joint_inference import joint_sums
-from daskglm.worker.leverage import beside, leverage_meat, rows_between
+from daskglm.worker.leverage import beside, leverage_meat
 from daskglm.worker.pieces import Piece
 
 # Bytes of the features of a run of rows in float64. Chosen for a second-level cache of 1 MiB.
@@ -175,18 +176,18 @@ def _rows_of_run(block: Block, d: int) -> int:
 def _add_run(laws: _Laws, request: InferenceSums, cache: Any, run: slice, out: _Out) -> np.ndarray:
     """Add everything but sums by cluster; return the weighted slopes of the rows."""
     d, n = len(out.sums) - 2, run.stop - run.start
-    rows, others = rows_between(cache.rows, run), beside(cache, run)
+    rows, others = rows_between(cache.rows, run.start, run.stop), beside(cache, run)
     w, b = host.coefficients(request.w, d)
     z, slopes, expected, squares = np.empty((4, n))
 
     before = out.sums[d + 1]
     data = (rows, *others)
-    cache.sweep.evaluate_exactly(
+    cache.kernels.evaluate_exactly(
         laws.bread, data, w, b, 0, n, (z, expected, out.sums, NOTHING, out.bread)
     )
     if request.meat:
         again = np.zeros(d + 2)
-        cache.sweep.evaluate_exactly(
+        cache.kernels.evaluate_exactly(
             laws.meat, data, w, b, 0, n, (z, squares, again, NOTHING, out.meat)
         )
     if request.curvature != "fisher":
@@ -207,7 +208,7 @@ def _add_run(laws: _Laws, request: InferenceSums, cache: Any, run: slice, out: _
 
 def _add_clusters(cache: Any, run: slice, slopes: np.ndarray, codes: np.ndarray, out: _Out) -> None:
     """Add the scores of a run to the sums of its clusters."""
-    rows = rows_between(cache.rows, run)
+    rows = rows_between(cache.rows, run.start, run.stop)
     cache.kernels.add_by_code(rows, slopes, codes, 0, len(slopes), out.clusters)
     weight = beside(cache, run)[1]
     out.seen[codes[weight > 0.0] if len(weight) else codes] = True

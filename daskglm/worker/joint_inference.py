@@ -18,6 +18,7 @@ from daskglm.core.inference_requests import ClusterSums, JointInferenceSums
 from daskglm.core.requests import Totals
 from daskglm.kernels.ordinal import NUMBERS, edges_of, link_terms
 from daskglm.kernels.records import NO_NUMBERS, read_only
+from daskglm.kernels.storages import matrix_of, rows_between
 from daskglm.losses.ordinal import (
     OrderedLink,
     barrier,
@@ -120,18 +121,9 @@ def _add_by_code(scores: np.ndarray, codes: np.ndarray, sums: np.ndarray) -> Non
 
 def _run_of(cache: Any, codes: np.ndarray, at: slice, d: int) -> _Run:
     """Return the rows of a run, dense and in float64."""
-    n = at.stop - at.start
-    if isinstance(cache.rows, np.ndarray):
-        X = np.asarray(cache.rows[at], np.float64)
-    else:
-        data, indices, indptr = cache.rows
-        lo, hi = indptr[at.start], indptr[at.stop]
-        # where all stored values are equal one of them is kept
-        part = np.full(hi - lo, data[0]) if len(data) == 1 else data[lo:hi]
-        starts = np.asarray(indptr[at.start : at.stop + 1]) - lo
-        X = np.zeros((n, d))
-        np.add.at(X, (np.repeat(np.arange(n), np.diff(starts)), indices[lo:hi]), part)
-    weight = cache.weight[at] if len(cache.weight) else np.ones(n)
+    X = matrix_of(rows_between(cache.rows, at.start, at.stop), d)
+    X = X.toarray() if sp.issparse(X) else X
+    weight = cache.weight[at] if len(cache.weight) else np.ones(len(X))
     offset = cache.offset[at] if len(cache.offset) else 0.0
     return _Run(X, codes[at], np.asarray(weight, np.float64), offset)
 

@@ -17,6 +17,7 @@ from daskglm.core.requests import Problem, Totals
 from daskglm.kernels import cpu as host
 from daskglm.kernels import gram_side
 from daskglm.kernels.records import NO_NUMBERS, NOTHING, read_only
+from daskglm.kernels.storages import matrix_of, rows_between
 from daskglm.losses.table import law_of
 from daskglm.worker.asked import Each
 from daskglm.worker.pieces import Piece
@@ -80,7 +81,7 @@ def leverage_meat(
             for first in range(lo, hi, steps[i]):
                 run = slice(first, min(first + steps[i], hi))
                 n = run.stop - run.start
-                rows, others = rows_between(cache.rows, run), beside(cache, run)
+                rows, others = rows_between(cache.rows, run.start, run.stop), beside(cache, run)
                 y, weight, offset = others
                 z, curvature = np.empty((2, n))
                 cache.kernels.margins(rows, w, b, 0, n, z)
@@ -92,7 +93,7 @@ def leverage_meat(
                 full += int(np.count_nonzero(follows & (s > 0.0)))
                 less = read_only(s * np.where(follows, 0.0, np.maximum(left, FULL) ** -power))
                 out = z, curvature, np.zeros(d + 2), NOTHING, meat
-                cache.sweep.evaluate_exactly(meat_law, (rows, y, less, offset), w, b, 0, n, out)
+                cache.kernels.evaluate_exactly(meat_law, (rows, y, less, offset), w, b, 0, n, out)
         return {"meat": meat, "full": full}
 
     totals = each(work, max(1, int(SUMS_BYTES // (8 * side * side))))
@@ -100,27 +101,7 @@ def leverage_meat(
 
 
 # ---- one run of rows
-def rows_between(rows: Any, run: slice) -> Any:
-    """Return the rows of a run, as kernels take them."""
-    if isinstance(rows, np.ndarray):
-        return rows[run]
-    data, indices, indptr = rows
-    return data, indices, indptr[run.start : run.stop + 1]
-
-
 def beside(cache: Any, run: slice) -> tuple[Any, Any, Any]:
     """Return targets, weights and offsets of a run, as kernels take them."""
     y, weight, offset = (v[run] if len(v) else v for v in (cache.y, cache.weight, cache.offset))
     return y, weight, offset
-
-
-def matrix_of(rows: Any, d: int) -> Any:
-    """Return rows as an array, or sparse ones as a CSR matrix, from what kernels take."""
-    if isinstance(rows, np.ndarray):
-        return rows
-    data, indices, indptr = rows
-    lo, hi = int(indptr[0]), int(indptr[-1])
-    # where all stored values are equal one of them is kept
-    part = np.full(hi - lo, data[0]) if len(data) == 1 else data[lo:hi]
-    shape = len(indptr) - 1, d
-    return sp.csr_matrix((part.astype(np.float64), indices[lo:hi], indptr - lo), shape=shape)

@@ -1,7 +1,7 @@
-"""How W and sums of the softmax are laid out for kernels, by where and how rows are stored.
+"""How coefficients of several outputs and their sums are laid out for kernels.
 
-A layout has the shape of sums, makes W so, brings sums back to (K, size), and calls the kernels.
-`wide` are sparse rows of many features, which stay sparse.
+A layout has the shape of sums, makes W so, and brings sums back to (K, size): by where rows are,
+and how they are stored. `OnHost` and `OnDevice` call the softmax's kernels with it.
 """
 
 from __future__ import annotations
@@ -11,23 +11,110 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from daskglm.core.facts import DataSummary
 from daskglm.core.summation import LEAST_ROWS
-from daskglm.kernels import gram_side, outputs_csr, outputs_dense
-from daskglm.kernels.batched_dense import TURN
+from daskglm.kernels import gram_side, sweep_outputs
+from daskglm.kernels.column_tiles import TURN
 from daskglm.kernels.records import NOTHING
-from daskglm.kernels.simd_columns import LEFT, RIGHT
+from daskglm.kernels.simd_columns import LEFT, RIGHT, room_for
 
-# Bytes of a tile in float64, which stays in the second-level cache; then its most rows. As
-# `worker.batched` has them.
+# Bytes of a tile in float64, which stays in the second-level cache; then its most rows, and those
+# of a tile of sparse rows, which stays in the first-level one.
 TILE_BYTES = 1 << 18
 MOST_ROWS = 1024
+SPARSE_ROWS = 128
+# Features up to which tiles of sparse rows are made dense.
+DENSE_WIDTH = 512
 
 # rows, the class of each, weights
 Rows = tuple[Any, Any, Any]
 
 
-class Layout(Protocol):
-    """What requests ask of rows, wherever they are."""
+def rows_within(width: int) -> int:
+    """Return how many rows of so many float64 numbers are a tile."""
+    return min(max(TILE_BYTES // (8 * width), LEAST_ROWS), MOST_ROWS)
+
+
+@dataclass(frozen=True)
+class InColumns:
+    """Rows that are dense, or become so by tiles; see `kernels.column_tiles`."""
+
+    d: int
+    K: int
+
+    @property
+    def width(self) -> int:
+        """Features and intercept, rounded up to whole register blocks."""
+        return -(-(self.d + 1) // RIGHT) * RIGHT
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of W and of sums: outputs are rounded up to whole register blocks, too."""
+        return -(-self.K // LEFT) * LEFT, self.width
+
+    @property
+    def tile_rows(self) -> int:
+        """Rows of a tile of features and slopes, whole turns of them."""
+        return rows_within(sum(self.shape)) // TURN * TURN
+
+    def work(self, most: int) -> np.ndarray:
+        """Return room for a tile of so many rows, which tells kernels that it is of columns."""
+        found: np.ndarray = room_for(sum(self.shape), most, NOTHING)
+        return found
+
+    def laid_out(self, W: np.ndarray) -> np.ndarray:
+        """Return W (K, size), with an intercept of zero if it has none."""
+        out = np.zeros(self.shape)
+        out[: len(W), : W.shape[1]] = W
+        return out
+
+    def result(self, sums: np.ndarray, size: int) -> np.ndarray:
+        """Return sums (..., *shape) as (..., K, size)."""
+        return np.ascontiguousarray(sums[..., : self.K, :size])
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Sparse rows of many features, which stay so; see `kernels.sparse_tiles`."""
+
+    d: int
+    K: int
+
+    tile_rows = SPARSE_ROWS
+
+    @property
+    def width(self) -> int:
+        """Features and intercept."""
+        return self.d + 1
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of W and of sums."""
+        return self.width, self.K
+
+    def work(self, most: int) -> np.ndarray:
+        """Return a number an output, which tells kernels that rows stay sparse."""
+        return np.empty(self.K)
+
+    def laid_out(self, W: np.ndarray) -> np.ndarray:
+        """Return W (K, size), with an intercept of zero if it has none."""
+        out = np.zeros(self.shape)
+        out[: W.shape[1]] = W.T
+        return out
+
+    def result(self, sums: np.ndarray, size: int) -> np.ndarray:
+        """Return sums (..., *shape) as (..., K, size)."""
+        return np.ascontiguousarray(np.swapaxes(sums, -1, -2)[..., :size])
+
+
+def of_host(facts: DataSummary, K: int, *, columns: bool = False) -> InColumns | Stored:
+    """Return the layout of K outputs on the host; `columns`: tiles of them, which Grams want."""
+    d = facts.n_features or 0
+    return Stored(d, K) if facts.sparse and d > DENSE_WIDTH and not columns else InColumns(d, K)
+
+
+class Softmax(Protocol):
+    """What requests about the softmax ask of rows, wherever they are."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -49,110 +136,46 @@ class Layout(Protocol):
     def evaluate(
         self, rows: Rows, W: Any, of: tuple[Any, Any, bool], lo: int, hi: int, out: Any
     ) -> None:
-        """Add up what `outputs_dense.evaluate` says; `of` are basis, pairs, and whether exactly."""
+        """Add up what `sweep_outputs.evaluate` says; `of` are basis, pairs, and whether exactly."""
 
     def hessian_vector(self, rows: Rows, margin: Any, V: Any, lo: int, hi: int, sums: Any) -> None:
         """Add the Hessian at margins times V to `sums`."""
 
 
-@dataclass(frozen=True)
-class InTiles:
-    """Rows in host memory that are dense, or become dense by tiles."""
+class OnHost:
+    """Rows in host memory, laid out for K classes."""
 
-    d: int
-    K: int
-
-    @property
-    def width(self) -> int:
-        """Features and intercept, rounded up to whole register blocks."""
-        return -(-(self.d + 1) // RIGHT) * RIGHT
+    def __init__(self, layout: InColumns | Stored) -> None:
+        self.layout = layout
+        self.shape, self.width = layout.shape, layout.width
+        self.laid_out, self.result = layout.laid_out, layout.result
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Of W and of sums: classes are rounded up to whole register blocks, too."""
-        return -(-self.K // LEFT) * LEFT, self.width
-
-    @property
-    def many(self) -> int:
-        """Rows of a tile of columns."""
-        rows = TILE_BYTES // (8 * sum(self.shape))
-        return min(max(rows, LEAST_ROWS), MOST_ROWS) // TURN * TURN
-
-    def laid_out(self, W: np.ndarray) -> np.ndarray:
-        """Return W (K, size), with an intercept of zero if it has none."""
-        out = np.zeros(self.shape)
-        out[: self.K, : W.shape[1]] = W
-        return out
-
-    def result(self, sums: np.ndarray, size: int) -> np.ndarray:
-        """Return sums that are laid out so as (K, size)."""
-        return np.ascontiguousarray(sums[: self.K, :size])
+    def _tile(self) -> tuple[int, np.ndarray, int]:
+        """Classes, room for a tile, and its rows."""
+        rows = self.layout.tile_rows
+        return self.layout.K, self.layout.work(rows), rows
 
     def margins(self, X: Any, W: Any, lo: int, hi: int, out: Any) -> None:
         """Write margins of the rows [lo, hi) to `out` (K, n)."""
-        outputs_dense.margins(X, self.d, W, self.K, self.many, lo, hi, out)
+        sweep_outputs.margins(X, self.layout.d, W, *self._tile, lo, hi, out)
 
     def evaluate(
         self, rows: Rows, W: Any, of: tuple[Any, Any, bool], lo: int, hi: int, out: Any
     ) -> None:
-        """Add up what `outputs_dense.evaluate` says."""
+        """Add up what `sweep_outputs.evaluate` says."""
         X, codes, weight = rows
         basis, pairs, exact = of
         single = not exact and isinstance(X, np.ndarray) and X.dtype == np.float32
         like = np.empty(0, np.float32) if single else NOTHING
-        outputs_dense.evaluate(
-            (X, self.d, codes, weight), W, self.K, self.many, basis, pairs, like, lo, hi, out
-        )
+        data = X, self.layout.d, codes, weight
+        sweep_outputs.evaluate(data, W, *self._tile, basis, pairs, like, lo, hi, out)
 
     def hessian_vector(self, rows: Rows, margin: Any, V: Any, lo: int, hi: int, sums: Any) -> None:
         """Add the Hessian at margins times V to `sums`."""
         X, codes, weight = rows
-        data, many = (X, self.d, codes, weight), self.many
-        outputs_dense.hessian_vector(data, margin, V, self.K, many, lo, hi, sums)
-
-
-@dataclass(frozen=True)
-class Wide:
-    """Sparse rows of many features in host memory."""
-
-    d: int
-    K: int
-
-    @property
-    def width(self) -> int:
-        """Features and intercept."""
-        return self.d + 1
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Of W and of sums."""
-        return self.d + 1, self.K
-
-    def laid_out(self, W: np.ndarray) -> np.ndarray:
-        """Return W (K, size), with an intercept of zero if it has none."""
-        out = np.zeros(self.shape)
-        out[: W.shape[1]] = W.T
-        return out
-
-    def result(self, sums: np.ndarray, size: int) -> np.ndarray:
-        """Return sums that are laid out so as (K, size)."""
-        return np.ascontiguousarray(sums.T[:, :size])
-
-    def margins(self, X: Any, W: Any, lo: int, hi: int, out: Any) -> None:
-        """Write margins of the rows [lo, hi) to `out` (K, n)."""
-        outputs_csr.margins(X, self.d, W, lo, hi, out)
-
-    def evaluate(
-        self, rows: Rows, W: Any, of: tuple[Any, Any, bool], lo: int, hi: int, out: Any
-    ) -> None:
-        """Add up what `outputs_dense.evaluate` says, but Grams, which want tiles."""
-        X, codes, weight = rows
-        outputs_csr.evaluate((X, self.d, codes, weight), W, of[0], lo, hi, out[:4])
-
-    def hessian_vector(self, rows: Rows, margin: Any, V: Any, lo: int, hi: int, sums: Any) -> None:
-        """Add the Hessian at margins times V to `sums`."""
-        X, codes, weight = rows
-        outputs_csr.hessian_vector((X, self.d, codes, weight), margin, V, lo, hi, sums)
+        data = X, self.layout.d, codes, weight
+        sweep_outputs.hessian_vector(data, margin, V, *self._tile, lo, hi, sums)
 
 
 @dataclass(frozen=True)
@@ -190,7 +213,7 @@ class OnDevice:
     def evaluate(
         self, rows: Rows, W: Any, of: tuple[Any, Any, bool], lo: int, hi: int, out: Any
     ) -> None:
-        """Add up what `outputs_dense.evaluate` says."""
+        """Add up what `sweep_outputs.evaluate` says."""
         basis, pairs, exact = of
         there = self.backend.xp.asarray(basis)
         self.backend.outputs.evaluate(rows, W, there, pairs, lo, hi, out, exact=exact)

@@ -24,11 +24,9 @@ from daskglm.kernels import outputs
 from daskglm.worker import margins
 from daskglm.worker.asked import Asked, Each
 from daskglm.worker.class_rows import ClassRows
-from daskglm.worker.output_layouts import InTiles, Layout, OnDevice, Wide
+from daskglm.worker.output_layouts import OnDevice, OnHost, Softmax, of_host
 from daskglm.worker.pieces import Piece
 
-# Features up to which tiles of sparse rows are made dense.
-DENSE_WIDTH = 512
 # Threads get Grams of their own while all of them fit in these bytes.
 GRAM_BYTES = 1 << 30
 
@@ -60,13 +58,11 @@ class _Sweep:
         """Where the rows are."""
         return self.caches[0].backend if self.caches else host
 
-    def layout(self, *, dense: bool = False) -> Layout:
-        """Return how W is laid out; `dense`: for Grams, which are of dense tiles."""
-        d = self.facts.n_features or 0
+    def layout(self, *, columns: bool = False) -> Softmax:
+        """Return how W is laid out; `columns`: for Grams, which are of tiles of these."""
         if self.backend is not host:
-            return OnDevice(d, self.K, self.backend)
-        wide = self.facts.sparse and d > DENSE_WIDTH and not dense
-        return Wide(d, self.K) if wide else InTiles(d, self.K)
+            return OnDevice(self.facts.n_features or 0, self.K, self.backend)
+        return OnHost(of_host(self.facts, self.K, columns=columns))
 
     def rows(self, i: int) -> tuple[Any, Any, Any]:
         """Block i as layouts take it."""
@@ -87,7 +83,7 @@ def evaluate(asked: Asked[EvaluateOutputs]) -> Totals:
     """Add up value, gradient and what else of the Hessian is asked for."""
     request, sweep = asked.request, _Sweep.of(asked)
     K, size = request.W.shape
-    layout, zeros = sweep.layout(dense=request.gram), sweep.backend.zeros
+    layout, zeros = sweep.layout(columns=request.gram), sweep.backend.zeros
     W, width = layout.laid_out(request.W), layout.width
     basis = np.empty((K, 0)) if request.basis is None else request.basis
     of_grams = np.stack([np.arange(K)] * 2 if request.by_class else np.triu_indices(K, 1))

@@ -250,7 +250,7 @@ class Shard:
                 curvature = NOTHING
                 if keep and not bare[i]:
                     curvature = m.curvature
-                evaluate = m.sweep.evaluate_exactly if request.exact else m.sweep.evaluate
+                evaluate = m.kernels.evaluate_exactly if request.exact else m.kernels.evaluate
                 evaluate(law, m.data, w, b, lo, hi, (z, curvature, sums, diagonal, gram))
             return {"sums": sums, "diagonal": diagonal, "gram": gram}
 

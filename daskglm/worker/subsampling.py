@@ -12,7 +12,7 @@ import numpy as np
 from daskglm.core.device import gpu, on_device
 from daskglm.core.view import Part
 from daskglm.data.blocks import Block
-from daskglm.kernels import Pattern
+from daskglm.kernels import storages
 
 
 def draw(block: Block, part: Part) -> Block:
@@ -49,9 +49,4 @@ def take(X: Any, rows: np.ndarray) -> Any:
     """Copy some rows of a block's X, of the same kind."""
     if on_device(X):
         return gpu().take(X, rows)
-    if not isinstance(X, Pattern):
-        return np.take(X, rows, axis=0) if isinstance(X, np.ndarray) else X[rows]
-    counts = np.diff(X.indptr)[rows]
-    indptr = np.concatenate([np.zeros(1, X.indptr.dtype), np.cumsum(counts, dtype=X.indptr.dtype)])
-    places = np.repeat(X.indptr[rows] - indptr[:-1], counts) + np.arange(indptr[-1])
-    return Pattern(X.value, X.indices[places], indptr, (len(rows), X.shape[1]))
+    return storages.take(X, rows)

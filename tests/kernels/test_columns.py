@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daskglm.core.summation import SUMMED_ROWS
-from daskglm.kernels import columns, columns_csr, columns_dense, cpu
-from daskglm.kernels.columns import ColumnsCopy
+from daskglm.kernels import columns_csr, cpu, dense, storages
 from daskglm.kernels.records import NO_NUMBERS, read_only
 
 cases = st.fixed_dictionaries(
@@ -51,7 +50,7 @@ def test_a_copy_has_these_columns_whatever_runs_it_is_made_in(case):
     X, raw = rows_of(case)
     rng = np.random.default_rng(case["seed"])
     chosen = np.flatnonzero(rng.random(case["d"]) < 0.5)
-    copy = ColumnsCopy(raw, case["d"], chosen, pattern=case["storage"] == "pattern")
+    copy = storages.columns_copy(raw, case["d"], chosen, pattern=case["storage"] == "pattern")
     runs = runs_of(case["n"], rng)
     for lo, hi in runs:
         copy.count(lo, hi)
@@ -77,9 +76,9 @@ def test_a_copy_has_these_columns_whatever_runs_it_is_made_in(case):
 
 
 def test_indices_are_wide_where_there_are_too_many_for_int32(monkeypatch):
-    monkeypatch.setattr(columns, "LARGEST_INT32", 3)
+    monkeypatch.setattr(columns_csr, "LARGEST_INT32", 3)
     stored = sp.csr_matrix(np.eye(4))
-    copy = ColumnsCopy(cpu.for_rows(stored)[1], 4, np.arange(4), pattern=False)
+    copy = storages.columns_copy(cpu.for_rows(stored)[1], 4, np.arange(4), pattern=False)
     copy.count(0, 4)
     copy.allocate()
     copy.fill(0, 4)
@@ -93,10 +92,9 @@ def test_moments_are_added_to_what_is_there(case):
     X, raw = rows_of(case)
     rng = np.random.default_rng(case["seed"])
     weight = rng.random(case["n"]) if case["weighted"] else NO_NUMBERS
-    kernels = columns_dense if case["storage"] == "dense" else columns_csr
     sums, squares = np.ones(case["d"] + 1), np.ones(case["d"] + 1)
     for lo, hi in runs_of(case["n"], rng):
-        kernels.add_moments(raw, read_only(weight), lo, hi, sums, squares)
+        storages.add_moments(raw, read_only(weight), lo, hi, sums, squares)
     s = weight if case["weighted"] else np.ones(case["n"])
     exact = X.astype(np.float64)
     wanted = np.append(s @ exact, s.sum())
@@ -108,7 +106,7 @@ def test_long_sums_do_not_lose_what_short_ones_keep():
     n = 400 * SUMMED_ROWS
     X = np.full((n, 1), np.float32(0.1))
     sums, squares = np.zeros(2), np.zeros(2)
-    columns_dense.add_moments(read_only(X), NO_NUMBERS, 0, n, sums, squares)
+    dense.add_moments(read_only(X), NO_NUMBERS, 0, n, sums, squares)
     assert sums[1] == n
     np.testing.assert_allclose(sums[0], n * np.float64(np.float32(0.1)), rtol=3e-14)
     np.testing.assert_allclose(squares[0], n * np.float64(np.float32(0.1)) ** 2, rtol=3e-14)

@@ -34,18 +34,16 @@ def test_read_only_rows_are_not_compiled_for(sparse, estimator):
     X = rng.standard_normal((60, 4))
     y, weight = np.sign(X[:, 0] + 0.5 * rng.standard_normal(60)), rng.random(60)
     X = sp.csr_matrix(X) if sparse else X
-    kernels = csr if sparse else dense
-    names = ("margins", "squared_norms", "hessian_vector", "spread")
+    own = csr if sparse else dense
+    kernels = sweep.margins, sweep.evaluate, sweep.hessian_vector, own.squared_norms, own.spread
     for one in (None, weight):
         coef = estimator.fit(X, y, sample_weight=one).coef_
-        before = {name: getattr(kernels, name).signatures for name in names}
-        swept = sweep.evaluate.signatures
+        before = [kernel.signatures for kernel in kernels]
         other, target, weights = X.copy(), y.copy(), weight.copy()
         all_read_only(other, target, weights)
         again = estimator.fit(other, target, sample_weight=None if one is None else weights)
         np.testing.assert_array_equal(again.coef_, coef)
-        assert {name: getattr(kernels, name).signatures for name in names} == before
-        assert sweep.evaluate.signatures == swept
+        assert [kernel.signatures for kernel in kernels] == before
 
 
 def test_rows_and_vectors_of_the_host():

@@ -32,7 +32,7 @@ def test_kernels_for_a_processor_with_narrow_registers(tmp_path):
         which,
         "tests/kernels/test_dense.py",
         "tests/kernels/test_gram.py",
-        "tests/kernels/test_batched_dense.py",
+        "tests/kernels/test_sweep_many.py",
         "tests/losses/test_dispatch.py",
     ]
     done = subprocess.run(

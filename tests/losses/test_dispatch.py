@@ -9,7 +9,7 @@ import pytest
 from numba import njit
 from numba.core.errors import TypingError
 
-from daskglm.kernels import dense
+from daskglm.kernels import sweep
 from daskglm.losses import conjugates
 from daskglm.losses.base import OUTSIDE
 from daskglm.losses.dispatch import compile_tile, tile
@@ -90,7 +90,7 @@ def test_losses_and_dense_products_are_made_of_packed_instructions():
     # the logistic loss has two divisions, of all rows of a vector
     assert len(re.findall(r"divpd\s.*[xyz]mm", assembly)) >= 2
     assert not re.search(r"call\w*\s.*\b(exp|log1p)\b", assembly)
-    product = njit(error_model="numpy")(dense.hessian_vector.py_func)
+    product = njit(error_model="numpy")(sweep.hessian_vector.py_func)
     product(np.ones((64, 5), np.float32), y, np.ones(5), 0.0, 0, 64, np.zeros(6))
     assembly = product.inspect_asm(product.signatures[0])
     assert re.search(r"cvtps2pd\s", assembly)

@@ -66,25 +66,25 @@ LOSSES = [
 
 KERNELS = [
     Fault(
-        "many problems on wide sparse rows: offsets ignored",
-        "kernels/batched_csr.py",
-        "z[p, t] = row[p] + shift[t]",
-        "z[p, t] = row[p]",
+        "many problems: offsets ignored",
+        "kernels/sweep_many.py",
+        "            _add_offsets(shift, len(z), 0, n, z)\n",
+        "            _add_offsets(shift, 0, 0, n, z)\n",
         "worker/test_batched.py",
     ),
     Fault(
         "many problems: slopes of rows that a fold neither trains on nor tests stay",
-        "kernels/batched_dense.py",
+        "kernels/sweep_many.py",
         "if roles[g] != TRAIN:",
         "if roles[g] == TEST:",
-        "kernels/test_batched_dense.py worker/test_batched.py",
+        "kernels/test_sweep_many.py worker/test_batched.py",
     ),
     Fault(
         "many problems: gaps between groups are not cleared to their ends",
-        "kernels/batched_dense.py",
-        "slopes[b : round_up(b, RUN)] = 0.0",
-        "slopes[b : round_up(b, LANES)] = 0.0",
-        "kernels/test_batched_dense.py worker/test_batched.py",
+        "kernels/sweep_many.py",
+        "slope[b : run_end(work, b)] = 0.0",
+        "slope[b : b + 1] = 0.0",
+        "kernels/test_sweep_many.py worker/test_batched.py",
     ),
     Fault(
         "distances of sparse rows from a centre: no allowance for what cancels",
@@ -97,8 +97,8 @@ KERNELS = [
     Fault(
         "gradient of dense rows: a run of rows counts again with the next",
         "kernels/dense.py",
-        "            gradient[:] = 0.0\n            slopes, added = 0.0, 0\n",
-        "            slopes, added = 0.0, 0\n",
+        "    _add(gradient, d, sums)\n    gradient[:] = 0.0\n",
+        "    _add(gradient, d, sums)\n",
         "kernels/test_dense.py worker/test_shard.py",
     ),
     Fault(

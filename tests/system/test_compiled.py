@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import daskglm
-from daskglm.kernels import dense
+from daskglm.kernels import sweep
 from daskglm.losses import conjugates as conjugates  # one of the modules that are looked at
 from daskglm.system import compiled, processor
 
@@ -117,8 +117,8 @@ def test_a_module_counts_with_all_that_it_imports():
     def names(module):
         return {name.removeprefix("daskglm.") for name in compiled._imported(f"daskglm.{module}")}
 
-    assert names("kernels.dense") >= {
-        *("kernels.dense", "kernels.gram", "kernels.simd_columns", "kernels.simd"),
+    assert names("kernels.sweep") >= {
+        *("kernels.sweep", "kernels.dense", "kernels.gram", "kernels.simd_columns", "kernels.simd"),
         *("losses.dispatch", "core.summation"),
     }
     assert not names("kernels.dense") & {"kernels.csr", "losses.squared"}
@@ -135,10 +135,10 @@ KEY = compiled.Key("(float64,)", "x86_64-unknown-linux-gnu", "here", "+avx2")
 @pytest.mark.slow
 def test_kernels_are_kept_on_disk():
     X, z = np.ones((4, 3)), np.zeros(4)
-    dense.margins(X, np.ones(3), 0.0, 0, 4, z)
-    stats = dense.margins.stats
+    sweep.margins(X, np.ones(3), 0.0, 0, 4, z)
+    stats = sweep.margins.stats
     assert sum(stats.cache_hits.values()) + sum(stats.cache_misses.values()) >= 1
-    assert list(Path(stats.cache_path).glob("kernels.dense.margins.*"))
+    assert list(Path(stats.cache_path).glob("kernels.sweep.margins.*"))
 
 
 def test_files_of_one_function(tmp_path):

@@ -6,13 +6,13 @@ import pytest
 from daskglm.core.device import gpu
 from daskglm.kernels import for_rows
 from daskglm.kernels.records import read_only
-from daskglm.worker.output_layouts import InTiles, OnDevice, Wide
+from daskglm.worker.output_layouts import InColumns, OnDevice, OnHost, Stored
 from tests.kernels.softmax_case import draw, sums
 
 
 def test_coefficients_come_back_as_they_were_laid_out(cupy):
     rng = np.random.default_rng(0)
-    for layout in (InTiles(5, 3), Wide(5, 3), OnDevice(5, 3, gpu())):
+    for layout in (InColumns(5, 3), Stored(5, 3), OnDevice(5, 3, gpu())):
         for size in (5, 6):
             W = rng.standard_normal((3, size))
             there = layout.laid_out(W)
@@ -23,7 +23,7 @@ def test_coefficients_come_back_as_they_were_laid_out(cupy):
                 np.testing.assert_array_equal(layout.result(there, 6)[:, 5], 0.0)
 
 
-@pytest.mark.parametrize("kind", ["tiles", "wide", "device"])
+@pytest.mark.parametrize("kind", ["columns", "stored", "device"])
 def test_each_layout_adds_up_the_same(cupy, kind):
     X, codes, weight, W, V = draw(200, 20, 4, kind="csr")
     wanted, n = sums(X, codes, weight, W, V), len(codes)
@@ -34,7 +34,7 @@ def test_each_layout_adds_up_the_same(cupy, kind):
         rows = backend.csr.Rows(*S, X.shape, pattern=False)
         codes, weight = cupy.asarray(codes), cupy.asarray(weight)
     else:
-        layout = (InTiles if kind == "tiles" else Wide)(20, 4)
+        layout = OnHost((InColumns if kind == "columns" else Stored)(20, 4))
         # of the types that kernels are compiled for
         codes, weight = codes.astype(np.int32), read_only(weight)
         rows, zeros = for_rows(X)[1], lambda *shape: np.zeros(shape)

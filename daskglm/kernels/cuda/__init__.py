@@ -16,7 +16,6 @@ import numpy as np
 from cupyx import errstate
 from cupyx.scipy.linalg import solve_triangular
 
-from daskglm.kernels.columns import ColumnsCopy
 from daskglm.kernels.cuda import (
     collective,
     csr,
@@ -31,6 +30,7 @@ from daskglm.kernels.cuda.ball import Ball
 from daskglm.kernels.cuda.dual import OnDevice
 from daskglm.kernels.cuda.memory import Upload, adopt_rmm, available
 from daskglm.kernels.cuda.points import finish
+from daskglm.kernels.storages import columns_copy
 
 __all__ = [
     "Ball",
@@ -53,7 +53,6 @@ __all__ = [
     "outputs",
     "several",
     "solve_positive",
-    "sweep_of",
     "take",
     "take_columns",
     "to_host",
@@ -83,11 +82,6 @@ def for_rows(X: Any) -> tuple[ModuleType, Any]:
     if cusparse.issparse(X) and X.format == "csr":
         return csr, csr.Rows(X.data, X.indices, X.indptr, X.shape, pattern=False)
     raise TypeError(f"no kernels for rows of type {type(X).__name__}")
-
-
-def sweep_of(kernels: ModuleType) -> ModuleType:
-    """Return the module that evaluates losses of one margin on rows with these kernels."""
-    return kernels
 
 
 def move(raw: Any, shape: tuple[int, int], share: float, buffer: int, upload: Upload) -> Any:
@@ -156,7 +150,7 @@ def take_columns(rows: Any, columns: np.ndarray) -> Any:
         return dense.Rows(xp.ascontiguousarray(xp.take(rows.X, xp.asarray(columns), axis=1)))
     if isinstance(rows, csr.Rows):
         return csr.take_columns(rows, columns)
-    copy = ColumnsCopy(rows.X, rows.d, columns, pattern=rows.pattern)
+    copy = columns_copy(rows.X, rows.d, columns, pattern=rows.pattern)
     copy.count(0, rows.n)
     copy.allocate()
     copy.fill(0, rows.n)

@@ -1,4 +1,4 @@
-"""The softmax on rows of a device, under the names of `kernels.outputs_dense`.
+"""The softmax on rows of a device, under the names of `kernels.sweep_outputs`.
 
 W is (K, side), side being `gram_side(d)`, with the intercepts in column d; sums are laid out alike.
 All sums are device arrays, which the caller makes. Margins that are kept are (K, n).

@@ -5,8 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from daskglm.core.device import gpu
-from daskglm.kernels import csr as host_csr
-from daskglm.kernels import dense as host_dense
+from daskglm.kernels import sweep
 from daskglm.kernels.records import read_only
 from daskglm.losses.smoothed_hinge import smoothed_hinge
 from daskglm.losses.table import LOSSES, find, law_of
@@ -79,7 +78,7 @@ def both(X, storage, twin_of_columns):
     """Kernel modules and rows of host and device."""
     backend = gpu()
     if storage == "dense":
-        return host_dense, read_only(X), backend.dense, backend.for_rows(backend.xp.asarray(X))[1]
+        return sweep, read_only(X), backend.dense, backend.for_rows(backend.xp.asarray(X))[1]
     S = sp.csr_matrix(X)
     data = S.data[:1] if storage == "pattern" else S.data
     indices, indptr = S.indices.astype(np.int32), S.indptr.astype(np.int32)
@@ -87,7 +86,7 @@ def both(X, storage, twin_of_columns):
     rows = backend.csr.Rows(*arrays, X.shape, pattern=storage == "pattern")
     if twin_of_columns:
         backend.csr.add_csc_copy(rows)
-    return host_csr, tuple(map(read_only, (data, indices, indptr))), backend.csr, rows
+    return sweep, tuple(map(read_only, (data, indices, indptr))), backend.csr, rows
 
 
 def close(given, wanted, tolerance):

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from daskglm.core.device import gpu
-from daskglm.kernels import dense as host_dense
-from daskglm.kernels import gram_side
+from daskglm.kernels import gram_side, sweep
 from daskglm.kernels.records import read_only
 from daskglm.losses.table import LOSSES, law_of
 from tests.covering import each_choice
@@ -219,7 +218,7 @@ def test_few_blocks_take_turns_at_all_rows(cupy, monkeypatch, d, dtype):
         y_part, weight_part = y[start : n + start], weight[start : n + start]
         z, curvature, sums = np.empty(n), np.empty(n), np.zeros(d + 2)
         diagonal, gram, product = np.zeros(d + 1), np.zeros((side, side)), np.zeros(d + 1)
-        host_dense.evaluate(
+        sweep.evaluate(
             LAW,
             tuple(map(read_only, (X_part, y_part, weight_part, NONE))),
             w[:d],
@@ -228,7 +227,7 @@ def test_few_blocks_take_turns_at_all_rows(cupy, monkeypatch, d, dtype):
             n,
             (z, curvature, sums, diagonal, gram),
         )
-        host_dense.hessian_vector(read_only(X_part), curvature, v[:d], v[d], 0, n, product)
+        sweep.hessian_vector(read_only(X_part), curvature, v[:d], v[d], 0, n, product)
         vectors = [cupy.asarray(part) for part in (y_part, weight_part, w)]
         Z, D, out, G = (
             backend.zeros(n),

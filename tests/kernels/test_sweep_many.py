@@ -1,5 +1,7 @@
 """Many problems in one sweep over the rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,6 +12,7 @@ from daskglm.core.requests import Folds, LossRef, Problem
 from daskglm.core.summation import MOMENT
 from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
+from daskglm.worker.output_layouts import DENSE_WIDTH
 from tests.conftest import make_problem
 
 
@@ -61,4 +64,30 @@ def test_one_sweep_of_many_tiles_is_numpys(d, kind):
             )
             moment = ((z - basis @ anchors[0]) ** MOMENT).sum()
             np.testing.assert_allclose(got["moments"][p], moment, rtol=1e-9)
+    engine.close()
+
+
+def test_wide_sparse_rows_add_up_by_group_and_from_anchors():
+    X, y = make_problem(700, DENSE_WIDTH + 20, sparse=True, seed=5)
+    rng = np.random.default_rng(1)
+    folds = Folds("two", ((1, 0), (0, 1)), groups=rng.integers(0, 2, len(y)))
+    engine = Local(partitions(X, y, None, classify=True).load())
+    W, anchors = 0.1 * rng.standard_normal((2, 3, X.shape[1] + 1))
+    request = EvaluateMany(
+        *(W, np.zeros(3, int), np.full(3, -1), (1.0,)),
+        by_group=True,
+        anchors=anchors,
+        anchor=np.array([2, -1, 0]),
+    )
+    found = engine.total(Problem(LossRef("logistic"), folds=folds), request)
+    basis = np.c_[X.toarray(), np.ones(len(y))].astype(np.float64)
+    z, near = basis @ W.T, basis @ anchors.T
+    for p in range(3):
+        for g in range(2):
+            slope = -y * expit(-y * z[:, p]) * (folds.groups == g)
+            np.testing.assert_allclose(found["gradients"][g, p], basis.T @ slope, atol=1e-10)
+    moved = ((z[:, [0, 2]] - near[:, [2, 0]]) ** MOMENT).sum(axis=0)
+    np.testing.assert_allclose(found["moments"], [moved[0], 0.0, moved[1]], rtol=1e-9)
+    with pytest.raises(NotImplementedError, match="no Hessians"):
+        engine.total(Problem(LossRef("logistic"), folds=folds), replace(request, gram=(0,)))
     engine.close()

@@ -1,38 +1,30 @@
-"""CPU kernels for many problems on the same rows at once: they share every sweep over X, a dense
-array or CSR triple.
+"""CPU kernels for many problems on the same rows at once: they share every sweep over X, of any
+storage.
 
 Rows are taken tile by tile, each tile in the order of the groups of its rows (see `folds`), so that
-a run of rows is held out of a problem, or not, as a whole. A tile becomes columns, and runs begin
-at whole vectors of these: gaps between them are filled with rows whose slopes and curvatures are
-zero. Losses are evaluated by `losses.tile`.
+a run of rows is held out of a problem, or not, as a whole. In a tile of columns runs begin at whole
+vectors: gaps between them are filled with rows whose slopes and curvatures are zero. Losses are
+evaluated by `losses.tile`.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import types
-from numba.extending import overload
 
-from daskglm.kernels.simd import LANES, VECTOR_BYTES, fetch, numbers
-from daskglm.kernels.simd_columns import (
-    LEFT,
-    PIECE_BYTES,
-    RIGHT,
-    VECTORS,
-    add_triangle,
-    column_products,
-    combine,
-    gather_columns,
-    room_for,
+from daskglm.kernels.column_tiles import TURN
+from daskglm.kernels.tiles import (
+    add_gram,
+    backward,
+    fill,
+    forward,
+    gram_room,
+    places,
+    room,
+    run_end,
 )
 from daskglm.losses.dispatch import tile
 from daskglm.system.compiled import compiled
-from daskglm.system.topology import LINE_BYTES
 
-# Runs of rows are filled up to multiples of this: whole vectors of float32 and float64.
-RUN = VECTOR_BYTES // 4
-# Rows whose margins are computed at once.
-TURN = VECTORS * LANES
 # Roles of a group in a problem; all others mean neither.
 TRAIN, TEST = 0, 1
 FAST = {"contract", "reassoc", "nsz"}
@@ -71,79 +63,6 @@ def order_by_group(group, rows, run, order, bounds):  # type: ignore[no-untyped-
             end = bounds[number, group[i], 1]
             order[number, end] = i
             bounds[number, group[i], 1] = end + 1
-
-
-@compiled(nogil=True)
-def round_up(n, to):  # type: ignore[no-untyped-def]
-    """N rounded up to a multiple."""
-    return (n + to - 1) // to * to
-
-
-def _ask(X, first, count):  # type: ignore[no-untyped-def]
-    raise NotImplementedError("compiled code only")
-
-
-@overload(_ask)
-def _ask_for(X, first, count):  # type: ignore[no-untyped-def]
-    """Prefetch dense rows: in the order of their groups the processor does not foresee them."""
-    if not isinstance(X, types.Array):
-        return lambda X, first, count: None
-
-    def dense(X, first, count):  # type: ignore[no-untyped-def]
-        flat, d = X.reshape(X.size), X.shape[1]
-        for at in range(first * d, min((first + count) * d, X.size), numbers(X, LINE_BYTES)):
-            fetch(flat, at)
-
-    return dense
-
-
-@compiled(nogil=True)
-def _forward(columns, count, W, many, run, z, X, ahead):  # type: ignore[no-untyped-def]
-    """Compute the margins of `many` problems on the rows `run` (start, stop) of a tile, into z.
-
-    z is laid out like `columns`. Meanwhile as many rows of X are prefetched, from `ahead` on.
-    """
-    gap, width = columns.shape[1], W.shape[1]
-    of = columns.reshape(columns.size)
-    w = W.reshape(W.size)
-    to = z.reshape(z.size)
-    for t in range(run[0], run[1], TURN):
-        _ask(X, ahead + t, TURN)
-        for p in range(0, many, LEFT):
-            combine(of, t, count, gap, w, p * width, width, to, p * gap + t)
-
-
-@compiled(nogil=True)
-def _backward(columns, count, P, start, stop, out):  # type: ignore[no-untyped-def]
-    """Add slopes columns' over [start, stop) to `out` (problems, width).
-
-    The slopes are the columns from the width-th on.
-    """
-    gap, width = columns.shape[1], out.shape[1]
-    of = columns.reshape(columns.size)
-    to = out.reshape(out.size)
-    for p in range(0, P, LEFT):
-        for k in range(0, count, RIGHT):
-            at = (width + p) * gap + start
-            beside = k * gap + start
-            column_products(of, at, beside, (stop - start) // LANES, gap, to, p * width + k, width)
-
-
-@compiled(nogil=True)
-def _gram(curvature, columns, d, start, stop, roots, scaled, gram):  # type: ignore[no-untyped-def]
-    """Add columns diag(curvature) columns' over [start, stop) to the upper triangle of `gram`.
-
-    Products have the precision of `scaled`.
-    """
-    factor, c = roots[start:stop], curvature[start:stop]
-    for t in range(len(factor)):
-        factor[t] = np.sqrt(c[t])
-    for j in range(d + 1):
-        x, out = columns[j, start:stop], scaled[j, start:stop]
-        for t in range(len(factor)):
-            out[t] = factor[t] * roots.dtype.type(x[t])
-    vectors = (stop - start) // numbers(scaled, VECTOR_BYTES)
-    add_triangle(scaled, d, start, vectors, gram, scaled[0, :0])
 
 
 @compiled(nogil=True, error_model="numpy", fastmath=FAST)
@@ -209,46 +128,6 @@ def losses_of_tile(law, y, weights, bounds, roles, z, out):  # type: ignore[no-u
             curvature[a:b] = 0.0
 
 
-def fill_columns(X, d, rows, stop, columns):  # type: ignore[no-untyped-def]
-    """Columns = features of some rows of X, all before `stop`, and ones after the last feature."""
-    raise NotImplementedError("compiled code only")
-
-
-@overload(fill_columns)
-def _fill_from(X, d, rows, stop, columns):  # type: ignore[no-untyped-def]
-    """Columns = features of some rows of X, all before `stop`, and ones after the last feature."""
-    if isinstance(X, types.Array):
-
-        def dense(X, d, rows, stop, columns):  # type: ignore[no-untyped-def]
-            n = len(rows)
-            gap = columns.shape[1]
-            piece = numbers(X, PIECE_BYTES)
-            flat = X.reshape(X.size)
-            to = columns.reshape(columns.size)
-            if (stop - 1) * d + round_up(d, piece) <= X.size:
-                for p in range(0, d, piece):
-                    gather_columns(flat, p, d, rows, n // LANES, to, p * gap, gap)
-            else:  # pieces of the last rows would reach past the end
-                for j in range(d):
-                    for t in range(n):
-                        columns[j, t] = X[rows[t], j]
-            columns[d, :n] = 1
-
-        return dense
-
-    def sparse(X, d, rows, stop, columns):  # type: ignore[no-untyped-def]
-        data, indices, indptr = X
-        last = len(data) - 1  # a pattern has one value, for all places
-        columns[:d] = 0
-        columns[d, : len(rows)] = 1
-        for t in range(len(rows)):
-            i = np.uint64(rows[t])
-            for q in range(indptr[i], indptr[i + np.uint64(1)]):
-                columns[np.uint64(indices[q]), t] = data[min(q, last)]
-
-    return sparse
-
-
 @compiled(nogil=True)
 def targets_of_tile(rows, data, Y, S, R, shift):  # type: ignore[no-untyped-def]
     """Targets (classes, n), both kinds of weights, and offsets of a tile, in its order."""
@@ -279,17 +158,18 @@ def _add_offsets(shift, many, start, stop, z):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy")
 def score(law, data, tiling, problems, tiles, values, counts):  # type: ignore[no-untyped-def]
-    """Add up losses and hits of each problem's rows held out, over some tiles; see `evaluate`."""
+    """Add up losses and hits of each problem's rows held out, over some tiles; see `evaluate`.
+
+    `problems` are (W, of, roles) with W for tiles of columns.
+    """
     X, d, _, _, _, raw, signs, offset = data
-    (order, bounds, rows), (W, of, roles, _) = tiling, problems
+    (order, bounds, rows), (W, of, roles, work) = tiling, problems
     P = len(of)
     groups = roles.shape[1]
     most = order.shape[1]
-    columns = room_for(W.shape[1], most, W)
-    z = room_for(len(W), most, W)
+    z, _ = room(work, W, most)
     held = np.zeros((groups, *W.shape))
-    slope = np.empty(most)
-    curvature = np.empty(most)
+    slope, curvature = np.empty(most), np.empty(most)
     nothing = np.empty(0)
     S, R, shift = np.empty(most), np.empty(most), np.empty(most)
     Y = np.empty((max(signs.shape[0], 1), most))
@@ -304,12 +184,12 @@ def score(law, data, tiling, problems, tiles, values, counts):  # type: ignore[n
     for at, number in enumerate(tiles):
         runs = bounds[number]
         ahead = tiles[min(at + 1, len(tiles) - 1)] * rows
-        here = order[number, : round_up(runs[-1, 1], TURN)]
-        fill_columns(X, d, here, (number + 1) * rows, columns)
+        here = order[number, : places(work, runs[-1, 1])]
+        fill(work, X, d, here, (number + 1) * rows)
         targets_of_tile(here, data, Y, S, R, shift)
         for g in range(groups):
             a, b = runs[g]
-            _forward(columns, d + 1, held[g], many[g], (a, b), z, X, ahead)
+            forward(work, X, d, held[g], many[g], here, (a, b), z, ahead)
             if len(offset) > 0:
                 _add_offsets(shift, many[g], a, b, z)
             for k in range(many[g] if a < b else 0):
@@ -326,7 +206,7 @@ def score(law, data, tiling, problems, tiles, values, counts):  # type: ignore[n
 def evaluate(  # type: ignore[no-untyped-def]
     law, data, tiling, problems, grams, tiles, out
 ):
-    """Add up many problems over some tiles of the rows of X. Sparse rows become dense by tiles.
+    """Add up many problems over some tiles of the rows of X.
 
     Parameters
     ----------
@@ -340,35 +220,28 @@ def evaluate(  # type: ignore[no-untyped-def]
     tiling : (order, bounds, rows)
         Numbers of the rows in each tile of `rows` rows, and the runs of groups within it; see
         the function `order_by_group`.
-    problems : (W, of, roles, anchor)
-        - W (P or more, features): coefficients, intercept at d, padded with zeros: as many rows as
-          whole blocks of LEFT have, as many features as whole blocks of RIGHT. First the problems',
-          then those of anchors;
+    problems : (W, of, roles, anchor, work)
+        - W: coefficients of the problems, then of anchors, as tiles of this kind have them;
         - of (P,), roles (P, groups): class of each problem, and role of each group in it;
-        - anchor (P,): row of W that is the anchor of each problem; -1: none.
+        - anchor (P,): number of the anchor of each problem in W; -1: none;
+        - work: see `tiles`.
     grams : (by_group, of_gram, like)
         Whether sums and Grams are by group, or over the rows that are trained on; the problems
         whose Grams to form; an array of the dtype in which products are summed over a tile.
     tiles : array of int
         Numbers of the tiles to read.
     out : (sums, values, counts, moments, gram)
-        Arrays to which to add: sums (groups or 1, P, features), values (groups, P), counts (P, 4),
+        Arrays to which to add: sums (groups or 1), each as W is, values (groups, P), counts (P, 4),
         moments (P,): sums over all rows of (margin less that of the anchor) ** MOMENT, gram (groups
         or 1, Grams, side, side).
     """
     X, d, _, _, weight, raw, signs, offset = data
-    (order, bounds, rows), (W, of, roles, anchor) = tiling, problems
+    (order, bounds, rows), (W, of, roles, anchor, work) = tiling, problems
     (by_group, of_gram, like), (sums, values, counts, moments, gram) = grams, out
-    P = len(of)
-    width = W.shape[1]
-    groups = roles.shape[1]
-    most = order.shape[1]
-    # features, then slopes
-    columns = room_for(width + round_up(P, LEFT), most, W)
-    z = room_for(len(W), most, W)
+    P, groups, most = len(of), roles.shape[1], order.shape[1]
+    z, slopes = room(work, W, most)
     curvatures = np.zeros((len(of_gram) + 1, most))
-    scaled = room_for(width if len(of_gram) else 0, most, like)
-    roots = np.empty(most, like.dtype)
+    space = gram_room(work, W, most, like, len(of_gram) > 0)
     Y = np.empty((max(signs.shape[0], 1), most))
     S, R, shift = np.empty(most), np.empty(most), np.empty(most)
     grams_at = np.full(P, len(of_gram))
@@ -377,32 +250,31 @@ def evaluate(  # type: ignore[no-untyped-def]
     for at, number in enumerate(tiles):
         runs = bounds[number]
         ahead = tiles[min(at + 1, len(tiles) - 1)] * rows
-        n = round_up(runs[-1, 1], TURN)
+        n = places(work, runs[-1, 1])
         here = order[number, :n]
-        fill_columns(X, d, here, (number + 1) * rows, columns)
+        fill(work, X, d, here, (number + 1) * rows)
         targets_of_tile(here, data, Y, S, R, shift)
         weights = S[: n if len(weight) > 0 else 0], R[: n if len(raw) > 0 else 0]
-        _forward(columns, d + 1, W, len(W), (0, n), z, X, ahead)
+        forward(work, X, d, W, len(z), here, (0, n), z, ahead)
         if len(offset) > 0:
-            _add_offsets(shift, len(W), 0, n, z)
+            _add_offsets(shift, len(z), 0, n, z)
         for p in range(P):
-            slopes = columns[width + p]
-            c = curvatures[grams_at[p]]
-            found = slopes[:n], c[:n], values[:, p], counts[p]
+            slope, c = slopes[p], curvatures[grams_at[p]]
+            found = slope[:n], c[:n], values[:, p], counts[p]
             losses_of_tile(law, Y[of[p], :n], weights, runs, roles[p], z[p, :n], found)
             for g in range(groups):
                 a, b = runs[g]
-                slopes[b : round_up(b, RUN)] = 0.0
-                c[b : round_up(b, RUN)] = 0.0
+                slope[b : run_end(work, b)] = 0.0
+                c[b : run_end(work, b)] = 0.0
                 if anchor[p] >= 0:
                     moments[p] += _moment(z[p, a:b], z[anchor[p], a:b])
         for g in range(groups if by_group else 1):
-            a, b = (
-                (runs[g, 0], round_up(runs[g, 1], RUN))
+            run = (
+                (runs[g, 0], run_end(work, runs[g, 1]))
                 if by_group
-                else (0, round_up(runs[-1, 1], RUN))
+                else (0, run_end(work, runs[-1, 1]))
             )
-            if a < b:
-                _backward(columns, d + 1, P, a, b, sums[g])
+            if run[0] < run[1]:
+                backward(work, X, d, slopes, P, here, run, sums[g])
                 for q in range(len(of_gram)):
-                    _gram(curvatures[q], columns, d, a, b, roots, scaled, gram[g, q])
+                    add_gram(work, d, curvatures[q], run, space, gram[g, q])
