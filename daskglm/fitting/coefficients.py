@@ -7,11 +7,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from daskglm.objectives.batched import BatchObjective
-from daskglm.objectives.primal import Objective
+from daskglm.objectives.batched import AnyObjective
 
 
-def coefficient_error(objective: Objective | BatchObjective, point: Any) -> float:
+def coefficient_error(objective: AnyObjective, point: Any) -> float:
     """Bound |w - w*| / |w| for the features' coefficients w; nan without a penalty.
 
     The objective with its best intercept, F(w) = min over b of f(w, b), is 1-strongly convex. So

@@ -19,8 +19,8 @@ from daskglm.fitting.checkpoint import CheckpointWriter
 from daskglm.fitting.coefficients import coefficient_error
 from daskglm.fitting.polish import MOST_STEPS, polished
 from daskglm.fitting.unproved import Unproved
-from daskglm.objectives.batched import BatchObjective
-from daskglm.objectives.primal import SAME_VALUE, Objective
+from daskglm.objectives.batched import AnyObjective
+from daskglm.objectives.primal import SAME_VALUE
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import ROUNDING
 from daskglm.solvers.spec import get_solver, solver_names
@@ -35,7 +35,6 @@ EXACT = 1e-26
 
 Callback = Callable[[Iteration], bool | None]
 AnyPoint = Any  # a Point, or the BatchPoint of many problems, which offers the same
-AnyObjective = Objective | BatchObjective
 
 
 @dataclass(frozen=True)
@@ -241,7 +240,8 @@ def solve(
     """
     record, stall = record or Record(objective), _Stall()
     # what overflows proves nothing
-    certificate = np.errstate(over="ignore", invalid="ignore")(objective.certificate(rule.tol))
+    certify: Callable[[AnyPoint], tuple[AnyPoint, float]] = objective.certificate(rule.tol)
+    certificate = np.errstate(over="ignore", invalid="ignore")(certify)
     best, point = _Best(zero), zero
     unproved = Unproved(objective, rule.tol)
     start_gradient_norm = math.nan if zero is None else zero.gradient_norm

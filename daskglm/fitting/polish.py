@@ -7,8 +7,10 @@ too. Where rows are few and the Hessian is known, two more steps give all digits
 from __future__ import annotations
 
 import math
-from typing import Any
 
+from daskglm.objectives.batched import AnyObjective, BatchObjective
+from daskglm.objectives.point import Point
+from daskglm.objectives.primal import Objective
 from daskglm.solvers.line_search import ROUNDING
 from daskglm.solvers.linear_systems import newton_step
 
@@ -22,7 +24,7 @@ MOST_STEPS = 20
 LEAST_FALL = 1e-22
 
 
-def polished(objective: Any, point: Any, *, moved: bool, rough: bool) -> Any:
+def polished(objective: AnyObjective, point: Point, *, moved: bool, rough: bool) -> Point:
     """Return a point after a Newton step that lowers the gradient; else the point.
 
     Only where a Hessian costs little, and where the digits beyond `tol` matter. Cost: 1 pass, and 1
@@ -36,9 +38,9 @@ def polished(objective: Any, point: Any, *, moved: bool, rough: bool) -> Any:
         Whether it ends at `tol` (`solvers.Iterate`).
     """
     # points of dual solvers and of many problems have a gap of their own
-    if point.gap is not None or not (
-        objective.penalty.is_smooth and _is_wanted(objective, point, rough)
-    ):
+    if isinstance(objective, BatchObjective) or point.gap is not None:
+        return point
+    if not (objective.penalty.is_smooth and _is_wanted(objective, point, rough)):
         return point
     unknown, size = point.gram is None, float(objective.size)
     work = objective.engine.facts.nonzeros * size + size**3
@@ -55,7 +57,7 @@ def polished(objective: Any, point: Any, *, moved: bool, rough: bool) -> Any:
     return trial if level and trial.gradient_norm < 0.9 * point.gradient_norm else point
 
 
-def _is_wanted(objective: Any, point: Any, rough: bool) -> bool:
+def _is_wanted(objective: Objective, point: Point, rough: bool) -> bool:
     """Return whether the digits beyond `tol` matter.
 
     They do for exponential families, and without a penalty, as statistics wants them; and after

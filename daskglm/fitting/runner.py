@@ -54,7 +54,7 @@ from daskglm.fitting.statistics import at_best_constant, statistics_of
 from daskglm.fitting.unpenalised import settled, warn_of_separated_classes
 from daskglm.losses.base import Loss
 from daskglm.losses.table import convex_beside, find
-from daskglm.objectives.batched import BatchObjective
+from daskglm.objectives.batched import AnyObjective
 from daskglm.objectives.margins import OneMargin
 from daskglm.objectives.primal import Objective
 from daskglm.solvers import SolverSpec, costs, get_solver, solver_names
@@ -299,7 +299,7 @@ def start_of(
     start: Any,
     k: int,
     problems: int,
-    objective: Objective | BatchObjective,
+    objective: AnyObjective,
     labels: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return where problem k of several starts, from coefficients and intercepts of all.
@@ -459,7 +459,7 @@ def solve_alone(objective: Objective, w: np.ndarray, name: str, settings: FitCon
 
 
 def report_of(
-    objective: Objective | BatchObjective,
+    objective: AnyObjective,
     solution: Solution,
     how: tuple[str, str],
     /,

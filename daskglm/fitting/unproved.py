@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
 from daskglm.core.device import to_host
-from daskglm.objectives.primal import SAME_VALUE
+from daskglm.objectives.batched import AnyObjective
+from daskglm.objectives.point import Point
+from daskglm.objectives.primal import SAME_VALUE, Objective
 from daskglm.solvers.linear_systems import expected_fall, step_by_products
 
 # Most features of a Hessian that is formed for this, and most multiplications: 32 MB, and about a
@@ -28,6 +30,8 @@ MOST_PRODUCTS, ENOUGH = 50, 0.1
 NOT_EXACT = 0.01
 # Steps that must lower the value by little there. Chosen.
 RECENT = 3
+
+Certify = Callable[[Point], tuple[Point, float]]
 
 
 class Unproved:
@@ -47,7 +51,7 @@ class Unproved:
     to gain the next waits for twice as many iterations.
     """
 
-    def __init__(self, objective: Any, tol: float) -> None:
+    def __init__(self, objective: AnyObjective, tol: float) -> None:
         self.objective, self.tol = objective, tol
         self.first_value = self.first_norm = math.nan
         self.values: deque[float] = deque(maxlen=RECENT + 1)
@@ -59,8 +63,8 @@ class Unproved:
         self.has_corners = not (smooth or math.isfinite(loss.self_concordance))
 
     def judge(
-        self, point: Any, certificate: Any, *, ended: bool = False
-    ) -> tuple[Any, float, bool]:
+        self, point: Point, certificate: Certify, *, ended: bool = False
+    ) -> tuple[Point, float, bool]:
         """Return the next point, its gap where a Hessian proves one, and whether it is enough.
 
         `ended` says that the solver ended there because no step lowers the objective.
@@ -72,7 +76,7 @@ class Unproved:
         point, gap = (seen, math.nan) if seen is point else certificate(seen)
         return point, gap, math.isnan(gap) and self.is_enough(point, fall, ended=ended)
 
-    def may_be_enough(self, point: Any) -> bool:
+    def may_be_enough(self, point: Point) -> bool:
         """Take note of the next point, and return whether a look at it may end the solve."""
         norm, value = point.gradient_norm, point.value
         if math.isnan(self.first_value):
@@ -85,9 +89,10 @@ class Unproved:
         small = norm <= self.tol * self.first_norm or fall <= self._allowed(value)
         return small and self.count >= self.next_look
 
-    def look(self, point: Any) -> tuple[Any, float]:
+    def look(self, point: Point) -> tuple[Point, float]:
         """Return the point, with its Hessian where that is cheap, and the fall to be expected."""
         objective = self.objective
+        assert isinstance(objective, Objective)  # of many problems there are always bounds
         work = float(objective.engine.facts.nonzeros) * objective.size * objective.outputs
         if point.gram is None and objective.size <= MOST_FEATURES and work <= MOST_WORK:
             point = objective.at(point.w, gram=True, exact=True, beside=point)
@@ -103,7 +108,7 @@ class Unproved:
             return point, 0.0
         return point, expected_fall(to_host(point.gram)[np.ix_(free, free)], residual[free])
 
-    def is_enough(self, point: Any, fall: float, *, ended: bool = False) -> bool:
+    def is_enough(self, point: Point, fall: float, *, ended: bool = False) -> bool:
         """Return whether the expected fall is small enough; else later looks wait for longer.
 
         A Hessian of zeros, where losses are flat, tells nothing. Curvatures that jump, kinks that

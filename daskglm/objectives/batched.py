@@ -28,6 +28,7 @@ from daskglm.core.engine import Engine
 from daskglm.core.requests import Problem, Spread, Totals, roles_of
 from daskglm.core.summation import LEAST_ROWS, MOMENT
 from daskglm.losses.base import Loss
+from daskglm.objectives.primal import Objective
 from daskglm.penalties.penalty import Penalty
 
 FLOAT64 = np.finfo(float)
@@ -459,3 +460,7 @@ class BatchObjective:
         rounded = factor.error(rounding, self.n_features, self.rounding.columns)
         bound = self.rounding.by_decrement(factor, left * decrement + rounded, moved)
         return reached, error, relative_gap(bound, reached - error)
+
+
+# Of one problem, or of many.
+AnyObjective = Objective | BatchObjective
