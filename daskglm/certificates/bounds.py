@@ -149,7 +149,7 @@ class Bounds(ABC):
         Returns the point with what may bound it, or as it is where the Hessian is not known well
         enough. Cost: 0 passes, 1 round.
         """
-        known = point.gram is not None and math.isfinite(point.value) and point.factor.proves
+        known = point.hessian is not None and math.isfinite(point.value) and point.factor.proves
         if point.rates is not None or not known:
             return point
         objective, rounding = self.objective, self.rounding

@@ -56,7 +56,7 @@ class ByConvexity(Bounds):
     def _is_exact_fit(self, point: Point) -> bool:
         """Return whether rounding hides how well least squares without a penalty fit a point."""
         objective = self.objective
-        if not self.loss.is_quadratic or objective.is_penalised or point.gram is None:
+        if not self.loss.is_quadratic or objective.is_penalised or point.hessian is None:
             return False
         hidden = self._by_rounding(point)
         return self.rounding.is_surveyed and not hidden <= MOST_HIDDEN * point.value
@@ -91,7 +91,7 @@ class ByConvexity(Bounds):
         objective, wanted = self.objective, tol * point.value
         if self.is_local:
             return self._hides_rates(point, wanted)
-        if self.loss.is_quadratic and not objective.is_penalised and point.gram is not None:
+        if self.loss.is_quadratic and not objective.is_penalised and point.hessian is not None:
             surveyed = self.rounding.is_surveyed
             return not surveyed and self._by_rounding(point) > HIDDEN * wanted
         if not (objective.is_penalised and self.loss.is_bounded):

@@ -74,7 +74,7 @@ class OrdinalByTangent(ByTangent):
         if self.rounding.squares is not None:
             return False
         by_hessian = math.inf
-        if point.gram is not None:
+        if point.hessian is not None:
             by_hessian = self.rounding.by_own_hessian(point.factor, point.w, point.residual, EXACT)
         # what thresholds add is by curvatures, which a survey lowers, too
         nominal = self.nominal(replace(point, near=0.0))

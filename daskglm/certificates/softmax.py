@@ -79,7 +79,7 @@ class SoftmaxByTangent(ByTangent):
         """
         if self.rounding.squares is not None:
             return False
-        wanted, known = tol * point.value, point.gram is not None
+        wanted, known = tol * point.value, point.hessian is not None
         nominal = self.nominal(point if known else replace(point, near=0.0))
         if not (known or nominal <= wanted):
             return False
@@ -93,7 +93,9 @@ class SoftmaxByTangent(ByTangent):
         are held by nothing.
         """
         looks = (
-            self.objective.fit_intercept and point.gram is None and not self.margins.features_unheld
+            self.objective.fit_intercept
+            and point.hessian is None
+            and not self.margins.features_unheld
         )
         return super().with_near_intercept(point) if looks else point
 
@@ -108,13 +110,13 @@ class SoftmaxByTangent(ByTangent):
         off, constant, of_value = super().errors(point, error, value)
         rounding, d = self.rounding, self.objective.n_features
         known = self.objective.fit_intercept and self.margins.is_full
-        if error is EXACT or point.gram is None or not known:
+        if error is EXACT or point.hessian is None or not known:
             return off, constant, of_value
         margin = rounding.margin_error(point.w)
         if not self.loss.self_concordance * margin <= STEADY:
             return off, constant, of_value
         error = rounding.of_random_signs(error)
-        diagonal = np.maximum(point.gram.diagonal(), 0.0)
+        diagonal = np.maximum(point.hessian.diagonal(), 0.0)
         trace = (1.0 + 4.0 * STEADY) * float(diagonal[d:].sum())
         moved = margin * np.sqrt((1.0 + 4.0 * STEADY) * diagonal[:d] * trace)
         off = np.minimum(off, moved + error.adding * rounding.columns + error.penalty)
@@ -126,11 +128,11 @@ class SoftmaxByTangent(ByTangent):
         It is infinite where it is not small, and where the Hessian is not known.
         """
         objective, unheld = self.objective, self.margins.unheld
-        if point.gram is None or not self.has_unheld:
+        if point.hessian is None or not self.has_unheld:
             return math.inf
         features, rounding = self.margins.features_unheld, self.rounding
         # their part of the Hessian, in which the others are as they are
-        block = point.gram[np.ix_(unheld, unheld)]
+        block = point.hessian[np.ix_(unheld, unheld)]
         factor = HessianFactor.of(block, rounding.gram(exact=point.exact))
         off, constant, _ = self.errors(point, error, point.value)
         off = np.append(off[unheld[:features]], np.full(len(block) - features, constant))

@@ -59,7 +59,7 @@ class ByTangent(Bounds):
         # a finite bound by the Hessian is of second order, and the other one lags behind it
         found = point.excess if math.isfinite(point.excess) else point.free_bound
         # where nothing but the Hessian can bound features, and that cannot: only the gradient tells
-        curved = point.gram is not None and math.isfinite(self.loss.self_concordance)
+        curved = point.hessian is not None and math.isfinite(self.loss.self_concordance)
         curved = curved or unheld.can_settle(self, point)
         if not (found < point.value or self.penalty.is_held or curved):
             return math.nan
@@ -95,7 +95,7 @@ class ByTangent(Bounds):
         if self.rounding.squares is not None or unknown:
             return False
         by_hessian = math.inf
-        if point.gram is not None:
+        if point.hessian is not None:
             by_hessian = self.rounding.by_hessian(point.factor, point.residual, EXACT)
         return min(self.nominal(point), by_hessian) <= tol * point.value
 

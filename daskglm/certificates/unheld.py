@@ -118,13 +118,13 @@ def of_hessian(objective: Objective, point: Point) -> Unheld | None:
     """Return what the Hessian of a point says, if it has one that says anything. Cost: nothing."""
     features = features_of(objective, point.w)
     known = math.isfinite(objective.loss.self_concordance) and len(features)
-    if point.gram is None or not known:
+    if point.hessian is None or not known:
         return None
     entries = entries_of(objective, features)
-    block = point.gram[np.ix_(entries, entries)]
+    block = point.hessian[np.ix_(entries, entries)]
     factor = HessianFactor.of(block, objective.rounding.gram(exact=point.exact))
-    curvature = float(point.gram[-1, -1]) if objective.fit_intercept else math.inf
-    return Unheld(entries, factor, curvature, np.diag(point.gram)[: objective.n_features].copy())
+    curvature = float(point.hessian[-1, -1]) if objective.fit_intercept else math.inf
+    return Unheld(entries, factor, curvature, np.diag(point.hessian)[: objective.n_features].copy())
 
 
 def with_block(objective: Objective, point: Point, reach: float = 0.0) -> Point:

@@ -137,9 +137,9 @@ def _begin(moved: Objective, here: Point, before: Point | None) -> Point:
     step with the Hessian there leads out of what the link takes instead (Conn, Gould & Toint 1994).
     Cost: 1 to 4 passes.
     """
-    if before is None or before.gram is None or not math.isfinite(here.value):
+    if before is None or before.hessian is None or not math.isfinite(here.value):
         return here
-    way = _way(moved, here, before.gram)
+    way = _way(moved, here, before.hessian)
     for share in AHEAD:
         there = moved.at(here.w + share * way)
         if there.value < here.value:
@@ -164,8 +164,8 @@ def _centred(moved: Objective, end: Solution, tol: float) -> Solution:
             return replace(end, point=point, relative_gap=gap)
         if point.rates is None:
             break
-        way = _way(moved, point, point.gram)
-        length = math.sqrt(max(float(way @ (point.gram @ way)), 0.0))
+        way = _way(moved, point, point.hessian)
+        length = math.sqrt(max(float(way @ (point.hessian @ way)), 0.0))
         w = w + way / (1.0 + 0.5 * point.rates.rate * length)
     return end
 

@@ -170,7 +170,7 @@ class PathProblem:
             unbounded = replace(self.asked, lower=None, upper=None)
             origin = self._with(unbounded, 0.0, C=1.0)
             point = origin.at(np.zeros(origin.size), gram=True, exact=True)
-            self.sums = LossSums(point.value, point.gradient, np.asarray(point.gram))
+            self.sums = LossSums(point.value, point.gradient, np.asarray(point.hessian))
             self.passes += origin.passes
         return None if self.sums is None else self.sums.point(objective)
 
@@ -189,9 +189,9 @@ class PathProblem:
         objective = self._without_features()
         begin = self.known(objective)
         if begin is not None:
-            assert begin.gram is not None
+            assert begin.hessian is not None
             # strengths are of first order in what is left
-            found = minimise(begin.gram, begin.gradient, begin.w, objective.penalty.kinks, 0.0)
+            found = minimise(begin.hessian, begin.gradient, begin.w, objective.penalty.kinks, 0.0)
             return predicted(begin, found.w)
         point: Point = self._solved(objective, WarmStart(objective.origin), tol=NULL_TOL).point
         return point
@@ -270,8 +270,8 @@ class PathProblem:
         facts, limit, base = self.engine.facts, SUM_ROUNDING * UNIT, None
         if point.prediction is not None:
             base = point.prediction.base
-            assert base.gram is not None
-            sums = np.abs(base.gradient) + np.abs(base.gram) @ np.abs(point.w)
+            assert base.hessian is not None
+            sums = np.abs(base.gradient) + np.abs(base.hessian) @ np.abs(point.w)
             cancel = (np.abs(point.gradient) <= limit * sums).all()
             if cancel or point.value <= limit * base.value:
                 point = point.objective.at(point.w)
@@ -284,9 +284,9 @@ class PathProblem:
         if point.value <= (RESIDUAL * largest) ** 2:
             return point, "what is not penalised predicts the targets but for rounding"
         if base is not None and point.prediction is None:
-            assert base.gram is not None
+            assert base.hessian is not None
             # by Cauchy and Schwarz, of columns and residuals
-            most = np.sqrt(base.gram.diagonal() * 2.0 * point.value)
+            most = np.sqrt(base.hessian.diagonal() * 2.0 * point.value)
             if (np.abs(point.gradient) <= limit * most).all():
                 return point, NO_EFFECT
         if base is None and self._is_rounding(point):
@@ -381,9 +381,11 @@ class PathProblem:
 
     def _of_sums(self, objective: Objective, base: Point, w: np.ndarray) -> Solution | None:
         """Minimise least squares by its sums; None where rounding hides a bound of `tol`."""
-        assert base.gram is not None
+        assert base.hessian is not None
         w = objective.penalty.kinks.clip(w)
-        found = minimise(base.gram, base.gradient + base.gram @ w, w, objective.penalty.kinks, LEFT)
+        found = minimise(
+            base.hessian, base.gradient + base.hessian @ w, w, objective.penalty.kinks, LEFT
+        )
         point = predicted(base, found.w)
         if not point.relative_gap <= self.tol:
             return None

@@ -42,13 +42,13 @@ def polished(objective: AnyObjective, point: Point, *, moved: bool, rough: bool)
         return point
     if not (objective.penalty.is_smooth and _is_wanted(objective, point, rough)):
         return point
-    unknown, size = point.gram is None, float(objective.size)
+    unknown, size = point.hessian is None, float(objective.size)
     work = objective.engine.facts.nonzeros * size + size**3
     if (unknown and not moved) or not (work <= MOST_WORK and 0.0 < point.gradient_norm < math.inf):
         return point
     if unknown:
         point = objective.at(point.w, gram=True, exact=True, beside=point)
-    step = newton_step(point.gram, point.gradient)
+    step = newton_step(point.hessian, point.gradient)
     fall = -0.5 * float(point.gradient @ step)
     if not (fall > LEAST_FALL * abs(point.value) and objective.is_inside(point.w + step)):
         return point
@@ -65,7 +65,7 @@ def _is_wanted(objective: Objective, point: Point, rough: bool) -> bool:
     """
     loss = objective.loss
     smooth = math.isfinite(loss.self_concordance) or loss.continuous_curvature
-    if point.gram is None and rough:
+    if point.hessian is None and rough:
         return smooth
-    bare = smooth and not objective.is_penalised and point.gram is not None
+    bare = smooth and not objective.is_penalised and point.hessian is not None
     return not loss.is_quadratic and (loss.family is not None or bare)

@@ -124,7 +124,7 @@ def free_entries(objective: Objective) -> np.ndarray:
 
 def with_hessian(objective: Objective, point: Point) -> Point:
     """Return the point with its Hessian, if that is known or cheap. Cost: 1 pass, or nothing."""
-    if point.gram is not None or not _is_cheap(objective):
+    if point.hessian is not None or not _is_cheap(objective):
         return point
     return objective.at(point.w, gram=True)
 
@@ -140,7 +140,7 @@ def has_optimum(objective: Objective, point: Point) -> bool:
 
     Cost: nothing; 1 round for losses with a `Loss.local_rate`.
     """
-    if point.gram is None or not objective.loss.convex:
+    if point.hessian is None or not objective.loss.convex:
         return False
     if objective.bounds.is_local:
         point = objective.bounds.with_rates(point)
@@ -344,7 +344,7 @@ def _candidates(
         return
     w = to_host(point.w) + FAR[0] * first
     far = objective.at(objective.xp.asarray(w), gram=True)
-    if far.gram is not None and math.isfinite(far.value):
+    if far.hessian is not None and math.isfinite(far.value):
         yield scaled(FAR[0] * first + _newton_step(far, free))
 
 
@@ -381,7 +381,7 @@ def _within_bounds(objective: Objective, way: np.ndarray) -> np.ndarray:
 def _with_curvature(objective: Objective, point: Point) -> Point:
     """Return the point with its Hessian, or where that is large with what products with it take."""
     known = with_hessian(objective, point)
-    if known.gram is not None:
+    if known.hessian is not None:
         return known
     if known.diagonal is not None and np.isfinite(to_host(known.gradient)).all():
         return known
@@ -392,13 +392,13 @@ def _newton_step(point: Point, free: np.ndarray) -> np.ndarray:
     """Return Newton's step in the free coefficients, roughly where there is no Hessian."""
     gradient = to_host(point.gradient)
     step = np.zeros(len(gradient))
-    if point.gram is None:
+    if point.hessian is None:
         diagonal = to_host(point.diagonal)
         scale = np.zeros(len(gradient))
         taken = free & (diagonal > 0.0)
         scale[taken] = 1.0 / np.sqrt(diagonal[taken])
         return step_by_products(point, gradient, scale, MOST_PRODUCTS, ENOUGH)
-    gram = to_host(point.gram)
+    gram = to_host(point.hessian)
     taken = free & (np.diag(gram) > 0.0)
     if taken.any():
         block = gram[np.ix_(taken, taken)]

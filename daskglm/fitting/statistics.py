@@ -92,8 +92,8 @@ def _null_deviance_of(objective: Objective, origin: Point) -> float:
     if origin.w.any():
         return math.nan
     fall = 0.0
-    if objective.fit_intercept and origin.gram is not None:
-        fall = 0.5 * float(origin.gradient[-1]) ** 2 / float(origin.gram[-1, -1])
+    if objective.fit_intercept and origin.hessian is not None:
+        fall = 0.5 * float(origin.gradient[-1]) ** 2 / float(origin.hessian[-1, -1])
     return 2.0 * (origin.value - objective.penalty.value(origin.w) - fall) / objective.scale
 
 

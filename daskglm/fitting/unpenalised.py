@@ -215,7 +215,7 @@ def _too_few_rows(objective: Objective) -> bool:
 def _gram(objective: Objective, point: Point) -> np.ndarray | None:
     """Return the Hessian at the point if it is known or cheap."""
     known = with_hessian(objective, point)
-    return None if known.gram is None else np.asarray(to_host(known.gram))
+    return None if known.hessian is None else np.asarray(to_host(known.hessian))
 
 
 def _centred(objective: Objective, gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

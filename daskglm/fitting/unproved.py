@@ -84,7 +84,7 @@ class Unproved:
         self.values.append(value)
         self.count += 1
         fall = self.values[-2] - value if self.count > 1 else math.inf
-        if point.gram is not None:
+        if point.hessian is not None:
             return True
         small = norm <= self.tol * self.first_norm or fall <= self._allowed(value)
         return small and self.count >= self.next_look
@@ -94,19 +94,19 @@ class Unproved:
         objective = self.objective
         assert isinstance(objective, Objective)  # of many problems there are always bounds
         work = float(objective.engine.facts.nonzeros) * objective.size * objective.outputs
-        if point.gram is None and objective.size <= MOST_FEATURES and work <= MOST_WORK:
+        if point.hessian is None and objective.size <= MOST_FEATURES and work <= MOST_WORK:
             point = objective.at(point.w, gram=True, exact=True, beside=point)
         residual = to_host(point.residual)
         # coefficients that a kink or a bound holds stay where they are
         free = (residual != 0.0) | (to_host(point.w) != 0.0) | objective.penalty.is_smooth
-        if point.gram is None:
+        if point.hessian is None:
             # roughly: a pass for each product
             step = step_by_products(point, residual, free * 1.0, MOST_PRODUCTS, ENOUGH)
             fall = -0.5 * float(residual @ step)
             return point, fall if math.isfinite(fall) else math.inf
         if not free.any():
             return point, 0.0
-        return point, expected_fall(to_host(point.gram)[np.ix_(free, free)], residual[free])
+        return point, expected_fall(to_host(point.hessian)[np.ix_(free, free)], residual[free])
 
     def is_enough(self, point: Point, fall: float, *, ended: bool = False) -> bool:
         """Return whether the expected fall is small enough; else later looks wait for longer.
@@ -117,7 +117,9 @@ class Unproved:
         have been expected at the last look, since steps are short at corners where much is left;
         unless the solver `ended` since none lowers the value.
         """
-        flat = point.gram is not None and not to_host(point.gram).any() and self.objective.size
+        flat = (
+            point.hessian is not None and not to_host(point.hessian).any() and self.objective.size
+        )
         sure = self.objective.loss.convex and not self.has_corners
         share = 1.0 if sure else NOT_EXACT
         enough = fall <= share * self._allowed(point.value) and not (

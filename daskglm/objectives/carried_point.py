@@ -22,9 +22,9 @@ def carried(point: Point, objective: Objective) -> Point:
     gradient = share * (point.gradient - other.penalty.quadratic.gradient(w))
     gradient += objective.penalty.quadratic.gradient(w)
     hessian = None
-    if point.gram is not None:
+    if point.hessian is not None:
         hessian, known = np.zeros((2, objective.size, objective.size))
         objective.penalty.quadratic.add_to(hessian)
         other.penalty.quadratic.add_to(known)
-        hessian += share * (point.gram - known)
+        hessian += share * (point.hessian - known)
     return Point(objective, w, value, gradient, point.token, hessian, None, point.exact)

@@ -57,7 +57,7 @@ class DualCorrection:
         self.objective = objective
         self.entries = entries
         self.features = entries[entries < objective.n_features]
-        self.gram = np.asarray(to_host(point.gram))
+        self.gram = np.asarray(to_host(point.hessian))
         part = self.gram[np.ix_(entries, entries)]
         self.factor = HessianFactor.of(part, squares.rounding.gram(exact=True))
 

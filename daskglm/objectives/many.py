@@ -139,10 +139,10 @@ def _distance_of_intercept(point: Point) -> float:
     h (1 - exp(-M t)) / M is larger than the slope here. Infinite where none is.
     """
     objective, rounding = point.objective, point.objective.rounding
-    assert point.gram is not None
+    assert point.hessian is not None
     rate = objective.loss.self_concordance
     slope = abs(float(point.gradient[-1])) + point.error.slopes + point.error.adding
-    curvature = float(point.gram[-1, -1]) * (1.0 - rounding.gram(exact=point.exact))
+    curvature = float(point.hessian[-1, -1]) * (1.0 - rounding.gram(exact=point.exact))
     curvature *= math.exp(-rate * rounding.margin_error(point.w))
     share = rate * slope / curvature if curvature > 0.0 < rate else math.inf
     return -math.log1p(-share) / rate if share < 1.0 else math.inf

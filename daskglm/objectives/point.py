@@ -52,8 +52,7 @@ class Point:
         Gradient of the objective; `NO_GRADIENT` for points of a dual solver.
     token : int
         Names the margins at w that workers keep.
-    gram : (size, size) array, optional
-        Hessian.
+    hessian : (size, size) array, optional
     diagonal : (size,) array, optional
         Diagonal of the Hessian.
     exact : bool
@@ -84,7 +83,7 @@ class Point:
     value: float
     gradient: np.ndarray
     token: int
-    gram: np.ndarray | None = None
+    hessian: np.ndarray | None = None
     diagonal: np.ndarray | None = None
     exact: bool = False
     near: float = math.inf
@@ -176,7 +175,7 @@ class Point:
     def factor(self) -> HessianFactor:
         """Cholesky factor of the Hessian, for points that have one. Cost: nothing."""
         off = self.objective.rounding.hessian(self.w, exact=self.exact)
-        return HessianFactor.of(to_host(self.gram), off)
+        return HessianFactor.of(to_host(self.hessian), off)
 
     @property
     def is_doubtful(self) -> bool:
@@ -192,7 +191,7 @@ class Point:
 
         It is infinite for points without one. Cost: nothing.
         """
-        return math.inf if self.gram is None else float(self.objective.bounds.by_hessian(self))
+        return math.inf if self.hessian is None else float(self.objective.bounds.by_hessian(self))
 
     @cached_property
     def free_bound(self) -> float:

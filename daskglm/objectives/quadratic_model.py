@@ -89,7 +89,7 @@ def predicted(point: Point, w: np.ndarray) -> Point:
 
     Cost: nothing.
     """
-    objective, H = point.objective, point.gram
+    objective, H = point.objective, point.hessian
     assert H is not None
     step = w - point.w
     change = H @ step
@@ -136,6 +136,6 @@ def predicted(point: Point, w: np.ndarray) -> Point:
 
 def with_same_hessian(trial: Point, point: Point) -> Point:
     """Return an evaluated point with the Hessian of another one of the same quadratic objective."""
-    found = replace(trial, gram=point.gram, exact=point.exact)
+    found = replace(trial, hessian=point.hessian, exact=point.exact)
     vars(found)["factor"] = point.factor
     return found

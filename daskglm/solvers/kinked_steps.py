@@ -81,8 +81,8 @@ def newton_with_kinks(squares: np.ndarray, primal: Objective, w: np.ndarray) -> 
 def _minimum(point: Point, least: np.ndarray) -> Minimum:
     """Minimise the model around a point, with `least` (size,) added to the Hessian's diagonal."""
     kinks = point.objective.penalty.kinks
-    if point.gram is not None:
-        hessian = point.gram + np.diag(least)
+    if point.hessian is not None:
+        hessian = point.hessian + np.diag(least)
         return minimise(hessian, point.gradient, point.w, kinks, MODEL_SHARE)
     assert point.diagonal is not None
 

@@ -76,7 +76,7 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Iterate
         point = yield from _by_model(objective, model, tol)
     exact, first = False, True
     while True:
-        step = newton_step(point.gram, point.gradient)
+        step = newton_step(point.hessian, point.gradient)
         foretells = _can_predict(objective, point) and bool(float(point.gradient @ step) < 0.0)
         # what a strong penalty leaves of coefficients counts, however little it changes the value
         yield Iterate(point, more=first and foretells)
@@ -94,7 +94,7 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Iterate
 
         if foretells and not _is_ill_conditioned(point):
             yield Iterate(predicted(point, point.w + step))
-        same = objective.loss.is_quadratic and point.gram is not None
+        same = objective.loss.is_quadratic and point.hessian is not None
         trial = objective.at(point.w + step, gram=not same, keep=keep, beside=point, exact=exact)
         if same:
             trial = with_same_hessian(trial, point)
@@ -106,7 +106,7 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Iterate
             return Reason.NO_PROGRESS
         point = accepted
         if foretells and _is_ill_conditioned(point):
-            refined = predicted(point, point.w + newton_step(point.gram, point.gradient))
+            refined = predicted(point, point.w + newton_step(point.hessian, point.gradient))
             yield Iterate(refined)
 
 
@@ -119,7 +119,7 @@ def wants_expected(objective: Objective, point: Point, step: Any) -> bool:
     """
     if not _has_expected(objective):
         return False
-    left = point.gradient + point.gram @ step
+    left = point.gradient + point.hessian @ step
     return float(left @ left) > SLOPING * float(point.gradient @ point.gradient)
 
 
@@ -201,7 +201,7 @@ def _by_model(objective: Objective, model: Model, tol: float) -> Generator[Itera
         gram = not _suffices(objective, point, rate, tol)
         trial = objective.at(point.w + step, gram=gram, keep=keep, beside=point)
         accepted = backtrack(objective, point, trial, gram=gram, keep=keep)
-        if accepted is None or accepted.gram is not None:
+        if accepted is None or accepted.hessian is not None:
             return accepted or objective.at(point.w, gram=True, keep=keep)
 
         pair = pair_of(accepted.w - point.w, accepted.gradient - point.gradient, inverse)
@@ -243,7 +243,7 @@ def from_samples(objective: Objective, tol: float) -> Model | None:
         least = min(10.0 * objective.size / (fraction * n), 0.03)
         point = part.at(w, gram=True)
         while True:
-            step = newton_step(point.gram, point.gradient)
+            step = newton_step(point.hessian, point.gradient)
             gain = -0.5 * float(point.gradient @ step)
             if not gain > least * point.value:
                 break
@@ -253,7 +253,7 @@ def from_samples(objective: Objective, tol: float) -> Model | None:
                 break
             point = accepted
         w = point.w + step if objective.is_inside(point.w + step) else point.w
-        gram = point.gram
+        gram = point.hessian
 
     if not math.isfinite(float(w @ w)) or not is_inside(objective, w):
         return None

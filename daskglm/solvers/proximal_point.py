@@ -119,7 +119,7 @@ def newton_within_corners(floor: np.ndarray, primal: Objective, w: np.ndarray) -
     point = primal.at(w, gram=True, exact=exact)
     while True:
         yield Iterate(point)
-        hessian = to_host(point.gram)
+        hessian = to_host(point.hessian)
         if not point.factor.proves:
             hessian = hessian + LEAST_CURVATURE * primal.loss.smoothness * floor
         step = primal.xp.asarray(newton_step(hessian, to_host(point.gradient)))

@@ -43,14 +43,14 @@ def with_hessians(
 ) -> Iterates:
     """Iterate with the Hessian of all features."""
     keep = keeps_margins(objective)
-    known = begin is not None and begin.gram is not None
+    known = begin is not None and begin.hessian is not None
     point = begin if known else objective.at(w, gram=True, keep=keep)
     assert point is not None
-    exact, before, hessian = point.exact, None, point.gram
+    exact, before, hessian = point.exact, None, point.hessian
     hidden = 0
     while True:
-        hessian = hessian if point.gram is None else point.gram
-        if before is None and point.gram is not None and objective.loss.is_quadratic:
+        hessian = hessian if point.hessian is None else point.hessian
+        if before is None and point.hessian is not None and objective.loss.is_quadratic:
             # what a strong penalty leaves of coefficients counts, however little it changes values
             found = model_minimum(objective, point, hessian, tol)
             yield Iterate(point, more=change_of_model(objective, point, found) < 0.0)
@@ -58,7 +58,7 @@ def with_hessians(
             yield Iterate(point)
             found = model_minimum(objective, point, hessian, tol, before)
         found, fall = _falling(objective, point, found, hessian, tol)
-        if point.gram is not None and not point.exact and is_inexact(point, -fall, tol):
+        if point.hessian is not None and not point.exact and is_inexact(point, -fall, tol):
             # from here on all Hessians are summed in float64
             exact = True
             point = objective.at(point.w, gram=True, keep=keep, exact=True)
@@ -69,16 +69,16 @@ def with_hessians(
             hidden += 1
             if not fall < 0.0 or hidden > HIDDEN_STEPS:
                 return Reason.NO_PROGRESS
-        if point.gram is not None and objective.loss.is_quadratic:
+        if point.hessian is not None and objective.loss.is_quadratic:
             yield Iterate(predicted(point, found.w))
         # the Hessian of a point nearby may do once more
-        same = objective.loss.is_quadratic and point.gram is not None
+        same = objective.loss.is_quadratic and point.hessian is not None
         gram, known = not (known or same), False
         trial = objective.at(found.w, gram=gram, keep=keep, beside=point, exact=exact)
         if same:
             trial = with_same_hessian(trial, point)
         accepted = backtrack(objective, point, trial, slope=fall, gram=gram, keep=keep, exact=exact)
-        if accepted is None and point.gram is None:
+        if accepted is None and point.hessian is None:
             point = objective.at(point.w, gram=True, keep=keep, exact=exact)
             continue
         if accepted is None:

@@ -208,7 +208,7 @@ class Preconditioner:
 
     def _hessian(self, center: Any) -> DenseMetric:
         """Form the Hessian of a sample at `center`, of other rows than those of trials."""
-        gram = self.objective.sample(self.wide, 11).at(center, gram=True).gram
+        gram = self.objective.sample(self.wide, 11).at(center, gram=True).hessian
         assert gram is not None
         return DenseMetric(gram)
 

@@ -156,6 +156,6 @@ def test_errors_of_the_gradient_are_within_their_bounds(loss, center):
         assert np.linalg.norm(off[:5]) <= (error.slopes + error.adding) * radius + error.penalty
         hessian = 2 * (X1 * curvature[:, None]).T @ X1 + np.diag(ridge)
         root = np.sqrt(np.diag(hessian))
-        doubt = float((np.abs(point.gram - hessian) / np.outer(root, root)).max())
+        doubt = float((np.abs(point.hessian - hessian) / np.outer(root, root)).max())
         assert doubt <= objective.rounding.gram(exact=point.exact)
     engine.close()

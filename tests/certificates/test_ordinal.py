@@ -116,8 +116,8 @@ def test_value_gradient_and_kinks():
     point = made.at(v, gram=True)
     assert point.value == pytest.approx(float(reference.value(v.astype(LONG))), rel=1e-12)
     ends = [made.at(v + t * u).gradient for t in (1e-5, -1e-5)]
-    np.testing.assert_allclose(point.gram @ u, (ends[0] - ends[1]) / 2e-5, rtol=1e-6, atol=1e-6)
-    np.testing.assert_allclose(point.gram @ u, point.hessian_vector(u), rtol=1e-9)
+    np.testing.assert_allclose(point.hessian @ u, (ends[0] - ends[1]) / 2e-5, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(point.hessian @ u, point.hessian_vector(u), rtol=1e-9)
     other = made.at(v + 0.1 * u, beside=point)
     for t, value in zip((0.0, 0.3), made.between(point, other, np.array([0.0, 0.3])), strict=True):
         at = (v + 0.1 * t * u).astype(LONG)
@@ -142,7 +142,7 @@ def test_some_features_alone(l1_ratio):
     here, there = part.objective.at(w, gram=True), alone.at(w, gram=True)
     assert here.value == pytest.approx(there.value, rel=1e-13)
     np.testing.assert_allclose(here.gradient, there.gradient, rtol=1e-10, atol=1e-10)
-    np.testing.assert_allclose(here.gram, there.gram, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(here.hessian, there.hessian, rtol=1e-10, atol=1e-10)
     whole = part.at_whole(here, made.at(made.origin))
     assert whole.value == pytest.approx(here.value, rel=1e-13)
     np.testing.assert_array_equal(whole.w, [0.0, 0.3, 0.0, -0.2, -0.5, 0.7])

@@ -213,7 +213,7 @@ def test_errors_of_gradient_and_hessian_are_within_their_bounds(d, offset):
             np.linalg.norm(off[:d].astype(float))
             <= (error.slopes + error.adding) * radius + error.penalty
         )
-        errors.append(float((np.abs(point.gram - hessian) / np.outer(root, root)).max()))
+        errors.append(float((np.abs(point.hessian - hessian) / np.outer(root, root)).max()))
         assert errors[-1] <= objective.rounding.gram(exact=point.exact)
     assert errors[1] < 1e-12
     assert (
@@ -229,7 +229,7 @@ def test_an_exact_hessian_of_float64_and_of_sparse_rows_is_the_usual_one():
         objective = whole_objective(rows, y)
         usual, exact = objective.at(w, gram=True), objective.at(w, gram=True, exact=True)
         assert usual.exact
-        np.testing.assert_array_equal(usual.gram, exact.gram)
+        np.testing.assert_array_equal(usual.hessian, exact.hessian)
         objective.engine.close()
 
 
@@ -308,7 +308,7 @@ def test_an_exact_hessian_on_a_device(cupy, sparse, d):
             engine, Problem(record.ref, 1.0), record, C=1.0, fit_intercept=True, span=1.0
         )
         point = objective.at(objective.xp.asarray(np.full(d + 1, 1e-3)), gram=True, exact=True)
-        grams.append(to_host(point.gram))
+        grams.append(to_host(point.hessian))
         engine.close()
     np.testing.assert_allclose(
         grams[0], grams[1], rtol=3e-7

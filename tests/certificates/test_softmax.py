@@ -68,9 +68,9 @@ def test_value_gradient_and_hessian(intercept):
     # along changes that move all coefficients of what nothing holds alike it is made definite
     u = objective.margins.vector(V - V.mean(axis=0) * known.free)
     ends = [objective.at(w + t * u).gradient for t in (1e-5, -1e-5)]
-    np.testing.assert_allclose(point.gram @ u, (ends[0] - ends[1]) / 2e-5, rtol=2e-5, atol=2e-5)
-    assert np.linalg.eigvalsh(point.gram)[0] > 1e-3
-    np.testing.assert_allclose(point.gram @ u, point.hessian_vector(u), rtol=1e-9, atol=1e-8)
+    np.testing.assert_allclose(point.hessian @ u, (ends[0] - ends[1]) / 2e-5, rtol=2e-5, atol=2e-5)
+    assert np.linalg.eigvalsh(point.hessian)[0] > 1e-3
+    np.testing.assert_allclose(point.hessian @ u, point.hessian_vector(u), rtol=1e-9, atol=1e-8)
 
     steps = np.array([0.0, 0.4, 1.0])
     other = objective.at(objective.margins.vector(V), beside=point)
@@ -115,7 +115,7 @@ def test_a_hessian_bounds_errors_of_the_gradient(C):
         w = iterate.point.w
     point = objective.at(w, gram=True)
     off, constant, _ = objective.bounds.errors(point, point.error, point.value)
-    bare = replace(point, gram=None)
+    bare = replace(point, hessian=None)
     looser, _, _ = objective.bounds.errors(bare, point.error, point.value)
     W = objective.margins.matrix(w).astype(np.longdouble)
     z = X.astype(np.longdouble) @ W[:, :4].T + W[:, 4]
@@ -203,7 +203,7 @@ def test_features_without_a_penalty_are_proved_by_their_hessian():
     assert last.relative_gap < 1e-6
     # at the origin they are far from their best values, and so without a Hessian
     assert not objective.at(objective.origin, gram=True).relative_gap < 1.0
-    assert not replace(last, gram=None).relative_gap < 1.0
+    assert not replace(last, hessian=None).relative_gap < 1.0
     # rows that sum to zero, and equal margins
     shifted = last.w.copy()
     shifted[objective.margins.unheld] += 7.0
@@ -245,7 +245,9 @@ def test_some_features_of_all_classes():
     assert here.value == pytest.approx(whole.value, rel=1e-13)
     np.testing.assert_allclose(here.gradient, part.take(whole.gradient), rtol=1e-9, atol=1e-9)
     chosen = np.append(entries, np.arange(K * d, objective.size))
-    np.testing.assert_allclose(here.gram, whole.gram[np.ix_(chosen, chosen)], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        here.hessian, whole.hessian[np.ix_(chosen, chosen)], rtol=1e-9, atol=1e-9
+    )
     again = part.at_whole(here, whole)
     assert again.value == pytest.approx(whole.value, rel=1e-13)
     values = np.zeros(K * d)
@@ -285,7 +287,7 @@ def test_samples_estimate_the_whole():
     objective = composite(X, codes, weight, l1_ratio=1.0)
     part, w = objective.sample(0.25, 3), objective.margins.vector(W)
     assert part.at(w).value == pytest.approx(objective.at(w).value, rel=0.1)
-    assert part.at(w, gram=True).gram.shape == (32, 32)
+    assert part.at(w, gram=True).hessian.shape == (32, 32)
     assert objective.passes == pytest.approx(1.5)
 
 
@@ -299,14 +301,14 @@ def test_slopes_at_the_best_intercepts_are_within_what_the_tangent_allows():
     b = w[features:]
     for _ in range(50):  # Newton's steps by the intercepts, whose common change is nothing
         point = objective.at(np.append(w[:features], b), gram=True)
-        block = point.gram[features:, features:] + np.ones((K, K))
+        block = point.hessian[features:, features:] + np.ones((K, K))
         b = b - np.linalg.solve(block, point.gradient[features:])
     there = objective.at(np.append(w[:features], b))
     assert np.abs(there.gradient[features:]).max() < 1e-9
     for size in (1e-3, 0.05, 0.3):
         moved = size * np.linspace(-1.0, 1.0, K)
         here = objective.at(np.append(w[:features], b + moved), gram=True)
-        decrement = math.sqrt(moved @ here.gram[features:, features:] @ moved)
+        decrement = math.sqrt(moved @ here.hessian[features:, features:] @ moved)
         here = replace(here, near=decrement)
         gradient, off, lower = objective.bounds._settled(
             here, here.gradient[:features], np.zeros(features), 0.0

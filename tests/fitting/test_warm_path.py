@@ -159,4 +159,4 @@ def test_points_are_carried_from_one_C_to_another(Cs):
     true = objectives[1].at(w, gram=True)
     assert found.value == pytest.approx(true.value, rel=1e-12)
     np.testing.assert_allclose(found.gradient, true.gradient, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(found.gram, true.gram, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.hessian, true.hessian, rtol=1e-9, atol=1e-9)

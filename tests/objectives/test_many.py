@@ -101,8 +101,8 @@ def test_points_are_those_of_each_objective_by_itself(name, sparse, dtype, fit_i
         assert point.value == pytest.approx(alone.value, rel=1e-12)
         scale = np.abs(alone.gradient).max()
         np.testing.assert_allclose(point.gradient, alone.gradient, atol=1e-11 * scale)
-        scale = np.abs(alone.gram).max()
-        np.testing.assert_allclose(point.gram, alone.gram, atol=1e-11 * scale)
+        scale = np.abs(alone.hessian).max()
+        np.testing.assert_allclose(point.hessian, alone.hessian, atol=1e-11 * scale)
         assert point.exact
 
 

@@ -57,15 +57,15 @@ def test_value_gradient_and_hessian(intercept):
     np.testing.assert_allclose(
         objective.margins.matrix(point.gradient), gradient[:, columns], atol=1e-10
     )
-    np.testing.assert_allclose(np.diag(point.gram), point.diagonal, rtol=1e-10)
-    np.testing.assert_allclose(point.gram @ v, point.hessian_vector(v), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(np.diag(point.hessian), point.diagonal, rtol=1e-10)
+    np.testing.assert_allclose(point.hessian @ v, point.hessian_vector(v), rtol=1e-9, atol=1e-9)
 
     step = 1e-5
     ends = [objective.at(w + t * v) for t in (step, -step)]
     slope = (ends[0].value - ends[1].value) / (2 * step)
     assert slope == pytest.approx(point.gradient @ v, rel=1e-6)
     product = (ends[0].gradient - ends[1].gradient) / (2 * step)
-    np.testing.assert_allclose(product, point.gram @ v, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(product, point.hessian @ v, rtol=1e-5, atol=1e-5)
 
 
 def test_the_hessian_is_that_of_all_classes_along_contrasts():
@@ -129,7 +129,7 @@ def test_samples_estimate_the_whole():
     part, w = objective.sample(0.25, 3), objective.margins.vector(W)
     assert part.at(w).value == pytest.approx(objective.at(w).value, rel=0.1)
     assert objective.passes == pytest.approx(1.25)
-    assert part.at(w, gram=True).gram.shape == (24, 24)
+    assert part.at(w, gram=True).hessian.shape == (24, 24)
 
 
 def test_one_class_alone_is_a_constant():

@@ -20,7 +20,7 @@ def test_values_gradients_and_hessians(K, sparse):
     g, H = reference.derivatives(reference.vector(v[:4], v[4:]))
     assert point.value == pytest.approx(float(reference.value(v.astype(np.longdouble))), rel=1e-13)
     np.testing.assert_allclose(point.gradient, g.astype(float), atol=1e-10)
-    np.testing.assert_allclose(point.gram, H.astype(float), atol=1e-9)
+    np.testing.assert_allclose(point.hessian, H.astype(float), atol=1e-9)
     np.testing.assert_allclose(point.diagonal, np.diag(H).astype(float), rtol=1e-10)
     u = rng.standard_normal(len(v))
     np.testing.assert_allclose(point.hessian_vector(u), (H @ u).astype(float), atol=1e-9)
@@ -52,7 +52,7 @@ def test_thresholds_that_do_not_rise_are_refused_and_searched_from():
     assert made.is_inside(a.w)
     b = made.at(outside, gram=True, diagonal=True, keep=False, beside=a)
     assert b.value == math.inf
-    assert b.gram is None
+    assert b.hessian is None
     passes = made.passes
     values = made.between(a, b, np.array([1.0, 0.5, 0.01]))
     assert made.passes == passes
@@ -94,7 +94,7 @@ def test_a_sample_belongs_together():
         (up.value - down.value) / (2 * h), rel=1e-4, abs=1e-3
     )
     np.testing.assert_allclose(
-        point.gram @ u, (up.gradient - down.gradient) / (2 * h), rtol=1e-4, atol=1e-3
+        point.hessian @ u, (up.gradient - down.gradient) / (2 * h), rtol=1e-4, atol=1e-3
     )
 
 

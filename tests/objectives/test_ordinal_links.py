@@ -58,12 +58,12 @@ def test_values_gradients_hessians_and_products(link, K, storage):
     slopes = [(a.value - b.value) / (2 * h) for a, b in ends]
     np.testing.assert_allclose(point.gradient, slopes, rtol=1e-6, atol=1e-4)
     hessian = np.stack([(a.gradient - b.gradient) / (2 * h) for a, b in ends])
-    np.testing.assert_allclose(point.gram, hessian, rtol=1e-5, atol=1e-3)
-    np.testing.assert_allclose(point.gram, point.gram.T, rtol=1e-12)
-    assert np.linalg.eigvalsh(point.gram).min() > 0.0
-    np.testing.assert_allclose(point.diagonal, np.diag(point.gram), rtol=1e-6)
+    np.testing.assert_allclose(point.hessian, hessian, rtol=1e-5, atol=1e-3)
+    np.testing.assert_allclose(point.hessian, point.hessian.T, rtol=1e-12)
+    assert np.linalg.eigvalsh(point.hessian).min() > 0.0
+    np.testing.assert_allclose(point.diagonal, np.diag(point.hessian), rtol=1e-6)
     u = np.random.default_rng(2).standard_normal(len(v))
-    np.testing.assert_allclose(point.hessian_vector(u), point.gram @ u, rtol=1e-6, atol=1e-4)
+    np.testing.assert_allclose(point.hessian_vector(u), point.hessian @ u, rtol=1e-6, atol=1e-4)
 
 
 @pytest.mark.parametrize("link", LINKS)
@@ -108,8 +108,8 @@ def test_a_sample_belongs_together(link):
     up, down = part.at(part.origin + h * u), part.at(part.origin - h * u)
     assert point.gradient @ u == pytest.approx((up.value - down.value) / (2 * h), rel=1e-4)
     found = (up.gradient - down.gradient) / (2 * h)
-    np.testing.assert_allclose(point.gram @ u, found, rtol=1e-4, atol=1e-3)
-    np.testing.assert_allclose(point.hessian_vector(u), point.gram @ u, rtol=1e-9)
+    np.testing.assert_allclose(point.hessian @ u, found, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(point.hessian_vector(u), point.hessian @ u, rtol=1e-9)
 
 
 @pytest.mark.parametrize("link", LINKS)

@@ -60,7 +60,7 @@ def test_values_and_gradients_are_within_their_bounds(dtype, center):
         made = objective(X, y, C, penalty)
         problem = Reference("squared", X, y, C, True, penalty=penalty)
         point = made.at(made.origin, gram=True)
-        best = minimise(point.gram, point.gradient, point.w, made.penalty.kinks, 1e-8).w
+        best = minimise(point.hessian, point.gradient, point.w, made.penalty.kinks, 1e-8).w
         for w in (best, made.penalty.kinks.clip(best + 0.1 * rng.standard_normal(6)), point.w):
             found = predicted(point, w)
             value = problem.value(w[:5], w[5])
@@ -81,7 +81,7 @@ def sums_at(made):
     bare = copy.copy(made)
     bare.scale, bare.penalty = 1.0, Penalty.ridge(5, 6, 0.0)
     point = bare.at(np.zeros(6), gram=True, exact=True)
-    return LossSums(point.value, point.gradient, point.gram).point(made)
+    return LossSums(point.value, point.gradient, point.hessian).point(made)
 
 
 @each_choice
@@ -96,8 +96,8 @@ def test_the_gap_of_a_predicted_point_is_not_below_the_truth(center, exact):
         point = sums_at(made) if exact == "sums" else made.at(made.origin, gram=True, exact=exact)
         shared += "factor" in vars(point)
         start = made.penalty.kinks.clip(point.w)
-        slope = point.gradient + point.gram @ (start - point.w)
-        best = minimise(point.gram, slope, start, made.penalty.kinks, 1e-8).w
+        slope = point.gradient + point.hessian @ (start - point.w)
+        best = minimise(point.hessian, slope, start, made.penalty.kinks, 1e-8).w
         value, least = problem.value(best[:5], best[5]), problem.least(best[:5], best[5])
         gap = predicted(point, best).relative_gap
         assert value - least <= gap * least * (1 + 1e-6) + problem.noise(best[:5], best[5])
@@ -116,7 +116,7 @@ def test_a_value_that_cancels_is_not_believed():
     y = 1e3 + 0.001 * rng.standard_normal(80)
     made = objective(X, y, 1e7, PenaltyConfig(l1_ratio=1.0))
     point = made.at(np.zeros(6), gram=True)
-    best = minimise(point.gram, point.gradient, point.w, made.penalty.kinks, 1e-8).w
+    best = minimise(point.hessian, point.gradient, point.w, made.penalty.kinks, 1e-8).w
     found = predicted(point, best)
     assert found.prediction.value_error > 1e-3 * found.value
     assert found.relative_gap == np.inf

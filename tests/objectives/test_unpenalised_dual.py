@@ -64,7 +64,7 @@ def test_slopes_of_a_solved_step_bound_its_point():
     step = smoothed(dual, 0.5)
     point = step.at(np.linalg.lstsq(np.hstack([X, np.ones((200, 1))]), y)[0], gram=True)
     for _ in range(30):
-        point = step.at(point.w + newton_step(point.gram, point.gradient), gram=True)
+        point = step.at(point.w + newton_step(point.hessian, point.gradient), gram=True)
     assert dual.left_open(point) <= 1e-9 * point.value
     assert not dual.is_lost(point, 1e-8 * point.value)
     dual.adopt(step, point.w)

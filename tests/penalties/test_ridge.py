@@ -64,8 +64,8 @@ def test_an_objective_with_it_has_true_derivatives_and_bounds(strength, intercep
     point = objective.at(w, gram=True, diagonal=True)
     assert point.value == pytest.approx(f(w), rel=1e-12)
     np.testing.assert_allclose(point.gradient, scipy.optimize.approx_fprime(w, f, 1e-6), atol=1e-3)
-    np.testing.assert_allclose(point.hessian_vector(v), point.gram @ v, rtol=1e-9)
-    np.testing.assert_allclose(point.diagonal, np.diag(point.gram), rtol=1e-9)
+    np.testing.assert_allclose(point.hessian_vector(v), point.hessian @ v, rtol=1e-9)
+    np.testing.assert_allclose(point.diagonal, np.diag(point.hessian), rtol=1e-9)
     np.testing.assert_allclose(
         objective.between(point, objective.at(v), np.array([0.25])), f(0.75 * w + 0.25 * v)
     )

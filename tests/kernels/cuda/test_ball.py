@@ -28,10 +28,10 @@ def test_balls_on_a_device_are_those_of_the_host(
     X[:, :5] *= 30.0  # so that a diagonal metric needs several products
     here, host = prepared(X, y, "cpu")
     there, device = prepared(X, y, "cuda")
-    metric = DenseMetric(host.gram * 1.3) if full else Diagonal(0.5 + 0.5 * host.diagonal)
+    metric = DenseMetric(host.hessian * 1.3) if full else Diagonal(0.5 + 0.5 * host.diagonal)
     wanted = steihaug_cg(host.hessian_vector, host.gradient, metric, radius)
     for _ in range(3):  # the second one finds the workspace of the first
-        other = DenseMetric(device.gram * 1.3) if full else Diagonal(0.5 + 0.5 * device.diagonal)
+        other = DenseMetric(device.hessian * 1.3) if full else Diagonal(0.5 + 0.5 * device.diagonal)
         found = solve_in_region(device, other, radius)
         assert found.on_border == wanted.on_border == (radius < 1.0)
         np.testing.assert_allclose(to_host(found.step), wanted.step, rtol=1e-7, atol=1e-10)
@@ -44,7 +44,7 @@ def test_balls_on_a_device_are_those_of_the_host(
 def test_lengths_and_slopes_of_a_ball_are_what_they_say():
     X, y = make_problem(300, 12)
     _, point = prepared(X, y, "cpu")
-    for metric in (DenseMetric(point.gram), Diagonal(point.diagonal)):
+    for metric in (DenseMetric(point.hessian), Diagonal(point.diagonal)):
         for radius in (1e9, 0.5, 1e-3):
             ball = steihaug_cg(point.hessian_vector, point.gradient, metric, radius)
             assert ball.length == pytest.approx(
