@@ -49,7 +49,7 @@ class ByConvexity(Bounds):
         if self.is_local or not objective.is_penalised:
             return math.nan if self._is_exact_fit(point) else self._by_rates(point)
         convex = self.rounding.convex(
-            *point.vectors, point.value, point.error, objective.span, point.near
+            *point.vectors, point.value, point.error, objective.intercept_radius, point.near
         )
         return min(convex, point.value, point.excess)
 
@@ -72,7 +72,9 @@ class ByConvexity(Bounds):
         Cost: nothing.
         """
         objective = self.objective
-        return self.rounding.convex(*point.vectors, point.value, EXACT, objective.span, point.near)
+        return self.rounding.convex(
+            *point.vectors, point.value, EXACT, objective.intercept_radius, point.near
+        )
 
     def of_features(self, point: Point) -> float:
         """Return the features' part of the bound by strong convexity: |g_w|^2 / (2 mu).
@@ -97,5 +99,5 @@ class ByConvexity(Bounds):
         if not (objective.is_penalised and self.loss.is_bounded):
             return False
         return self.rounding.hides(
-            wanted, point.w, point.value, point.error, objective.span, point.near
+            wanted, point.w, point.value, point.error, objective.intercept_radius, point.near
         )

@@ -164,7 +164,7 @@ class OrdinalRounding(Rounding):
         gradient: Vector,
         value: float,
         error: GradientError,
-        span: float,
+        intercept_radius: float,
         near: float = math.inf,
     ) -> float:
         """Bound the excess at w by strong convexity of F(w) = min over t of f(w, t).
@@ -174,7 +174,8 @@ class OrdinalRounding(Rounding):
         centre; or at most `near`, of `near_thresholds`. F(w) - min F is at most |grad F|^2 /
         (2 mu), and grad F within radius |g_t|_1 of the gradient by w at t. Or, without grad F:
         |g_w|^2 / (2 mu) bounds the excess at the thresholds as they are, and the best ones are
-        bounded in the same way with mu |w*|^2 / 2 at most the objective. `span` is not used.
+        bounded in the same way with mu |w*|^2 / 2 at most the objective. No
+        intercept radius is used.
         """
         if not self.strong:
             return math.inf
@@ -203,14 +204,14 @@ class OrdinalRounding(Rounding):
         w: np.ndarray,
         value: float,
         error: GradientError,
-        span: float,
+        intercept_radius: float,
         near: float = math.inf,
     ) -> bool:
         """Return whether a gradient of zero would not prove a wanted bound; see `Rounding`.
 
         `near` is not used, since it is by the gradient as it is.
         """
-        return super().hides(wanted, w, value, error, span)
+        return super().hides(wanted, w, value, error, intercept_radius)
 
     def near_thresholds(
         self, w: np.ndarray, curvatures: np.ndarray, gradient: np.ndarray, error: GradientError

@@ -396,17 +396,17 @@ class Rounding:
         gradient: Vector,
         value: float,
         error: GradientError,
-        span: float,
+        intercept_radius: float,
         near: float = math.inf,
     ) -> float:
         """Bound the excess at w by strong convexity of F(w) = min over b of f(w, b).
 
         The penalty is at least 1/2 mu |w|^2. f(w, b) - F(w) is at most |g_b| |b - b(w)|, and the
-        best intercept b(w) lies within radius |w| + `span` of -centre.w, or within `near` of b if
-        that is known. F(w) - min F is at most |grad F|^2 / (2 mu), and grad F, the gradient by w of
-        centred rows at b(w), is within radius |g_b| of that at b, since slopes rise with b. Or,
-        without grad F: |g|^2 / (2 mu) bounds the excess at the intercept as it is, and |b - b*| is
-        bounded in the same way with mu |w*|^2 / 2 at most the objective.
+        best intercept b(w) lies within radius |w| + `intercept_radius` of -centre.w, or within
+        `near` of b if that is known. F(w) - min F is at most |grad F|^2 / (2 mu), and grad F, the
+        gradient by w of centred rows at b(w), is within radius |g_b| of that at b, since slopes
+        rise with b. Or, without grad F: |g|^2 / (2 mu) bounds the excess at the intercept as it is,
+        and |b - b*| is bounded in the same way with mu |w*|^2 / 2 at most the objective.
         """
         features = self.features(gradient, error)
         steepest = self.steepest(gradient, error)
@@ -419,12 +419,12 @@ class Rounding:
         if centre is not None:
             assert not isinstance(w, Norms)
             middle = float(centre @ w[: self.n_features])
-        here = abs(b + middle) + radius * self.norm(w) + span
+        here = abs(b + middle) + radius * self.norm(w) + intercept_radius
         bound = self._fall(steepest) + g * min(here, near)
         if centre is None:
             # the penalty at the optimum is at most the objective here
             largest = math.sqrt(2.0 * max(value, 0.0) / self.strong) if self.strong else math.inf
-            best = abs(b) + radius * largest + span
+            best = abs(b) + radius * largest + intercept_radius
             bound = min(bound, self._fall(features) + g * best)
         return bound
 
@@ -438,7 +438,7 @@ class Rounding:
         w: np.ndarray,
         value: float,
         error: GradientError,
-        span: float,
+        intercept_radius: float,
         near: float = math.inf,
     ) -> bool:
         """Return whether a computed gradient of zero would not prove a wanted bound by `convex`.
@@ -447,7 +447,7 @@ class Rounding:
         """
         if self.is_surveyed:
             return False
-        return self.convex(w, 0.0 * w, value, error, span, near) > HIDDEN * wanted
+        return self.convex(w, 0.0 * w, value, error, intercept_radius, near) > HIDDEN * wanted
 
     def hessian(self, w: Vector, *, exact: bool) -> float:
         """Bound the error of an entry of a Hessian at w, as `gram` does of a Gram."""

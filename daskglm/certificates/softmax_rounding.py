@@ -178,7 +178,7 @@ class OutputRounding(Rounding):
         gradient: Vector,
         value: float,
         error: GradientError,
-        span: float,
+        intercept_radius: float,
         near: float = math.inf,
     ) -> float:
         """Bound the excess at w by strong convexity in W, and by where the best intercepts are.

@@ -155,7 +155,7 @@ class ByTangent(Bounds):
             return gradient, off + changed, slope * point.near
         if not slope > 0.0:
             return gradient, off, 0.0
-        reach = self.rounding.radius * self._largest_norm(point.value) + objective.span
+        reach = self.rounding.radius * self._largest_norm(point.value) + objective.intercept_radius
         return gradient, off, slope * (abs(float(point.w[-1])) + reach)
 
     def errors(

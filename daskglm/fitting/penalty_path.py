@@ -126,7 +126,9 @@ class PathProblem:
         self.asked = settings.penalty.for_features(engine.facts.n_features or 0, None)
         self.scale, self.passes = scale_of(engine, problem, self.asked)
         is_part = problem.fold is not None and loss.bends
-        self.span = math.inf if is_part else loss.span(engine.facts, *self.sides)
+        self.intercept_radius = (
+            math.inf if is_part else loss.intercept_radius_of(engine.facts, *self.sides)
+        )
         self.tol = float(settings.tol)
         self.max_iter = SPEC.max_iter if settings.max_iter is None else int(settings.max_iter)
         self.place = Place(-1 if problem.fold is None else problem.fold)
@@ -153,7 +155,7 @@ class PathProblem:
             self.loss,
             C=1.0 / self.total if C is None else C,
             fit_intercept=bool(self.settings.fit_intercept),
-            span=self.span,
+            intercept_radius=self.intercept_radius,
             sides=self.sides,
             start=self.loss.start(self.engine.facts),
             penalty=penalty_of(asked, self.scale, size, strength=strength),

@@ -204,7 +204,9 @@ def objective_of(
     is_part = problem.fold is not None and loss.bends
     given: dict[str, Any] = {
         "C": settings.weight_of_losses(sum(sides)),
-        "span": math.inf if is_part else loss.span(engine.facts, positive, negative),
+        "intercept_radius": math.inf
+        if is_part
+        else loss.intercept_radius_of(engine.facts, positive, negative),
         "sides": (positive, negative),
         "start": loss.start(engine.facts),
     }

@@ -274,7 +274,7 @@ class Loss:
         """Whether the CUDA kernels have it."""
         return self.code != OUTSIDE
 
-    def intercept_span(self, positive: float, negative: float, largest: float) -> float:
+    def largest_intercept_radius(self, positive: float, negative: float, largest: float) -> float:
         """Bound how far the best intercept can be outside the range of -x.w.
 
         It bounds the cost of a wrong intercept. At the optimum the slopes sum to zero. Margins of
@@ -298,15 +298,15 @@ class Loss:
         link = self.link
         return link is not None and (link.name != "identity" or link.is_bounded)
 
-    def span(self, facts: DataSummary, positive: float, negative: float) -> float:
+    def intercept_radius_of(self, facts: DataSummary, positive: float, negative: float) -> float:
         """Bound how far the best intercept can be outside the range of -x.w, for all rows.
 
         With a link the best constant margin is that of the mean target, and offsets move it by as
-        much as they are large. `positive` and `negative` are as in `intercept_span`.
+        much as they are large. `positive` and `negative` are as in `largest_intercept_radius`.
         """
         if not self.bends:
             largest = facts.largest_target + facts.largest_offset
-            return self.intercept_span(positive, negative, largest)
+            return self.largest_intercept_radius(positive, negative, largest)
         assert self.link is not None
         with np.errstate(divide="ignore"):
             margin = float(self.link.of_mean(facts.target_sum / facts.weight))

@@ -361,13 +361,15 @@ class BatchObjective:
     def _error(
         self, w: np.ndarray, value: float, batch: ProblemBatch, p: int
     ) -> tuple[GradientError, float]:
-        """Bound the rounding errors of problem p's gradient at w; returns the span as well."""
+        """Bound the rounding errors of problem p's gradient at w; and its intercept radius."""
         sides = self.sides(int(batch.of[p]), int(batch.fold[p]))
         error = self.rounding.gradient(w, value, scale=float(batch.C[p]), weight=sum(sides))
-        span = 0.0
+        intercept_radius = 0.0
         if self.fit_intercept:
-            span = self.loss.intercept_span(*sides, self.engine.facts.largest_target)
-        return error, span
+            intercept_radius = self.loss.largest_intercept_radius(
+                *sides, self.engine.facts.largest_target
+            )
+        return error, intercept_radius
 
     def survey_if_hidden(
         self, batch: ProblemBatch, W: np.ndarray, values: np.ndarray, tol: float
@@ -378,8 +380,8 @@ class BatchObjective:
         """
         for p in range(len(batch)):
             value = float(values[p])
-            error, span = self._error(W[p], value, batch, p)
-            if self.rounding.hides(tol * value, W[p], value, error, span):
+            error, intercept_radius = self._error(W[p], value, batch, p)
+            if self.rounding.hides(tol * value, W[p], value, error, intercept_radius):
                 self.rounding.survey(self.ask, self.engine.facts)
                 return
 
@@ -395,9 +397,9 @@ class BatchObjective:
         for p, factor in enumerate(factors):
             value = float(found.values[p])
             g = found.gradients[p]
-            error, span = self._error(found.W[p], value, batch, p)
+            error, intercept_radius = self._error(found.W[p], value, batch, p)
             bound = min(
-                self.rounding.convex(found.W[p], g, value, error, span),
+                self.rounding.convex(found.W[p], g, value, error, intercept_radius),
                 self.rounding.by_hessian(factor, g, error, float(found.moved[p])),
             )
             bound = min(bound, value) if math.isfinite(value) else math.inf

@@ -468,7 +468,7 @@ class Dual:
         objective = self.objective
         # no best intercept is farther from zero, and an ascent gone astray may be anywhere
         largest_margin = float(np.linalg.norm(w)) * objective.engine.facts.largest_row_norm
-        reach = largest_margin + objective.span + 1.0
+        reach = largest_margin + objective.intercept_radius + 1.0
         point = Point(objective, w, math.nan, NO_GRADIENT, token)
         return best_shift(objective, point, min(max(start, -reach), reach))
 

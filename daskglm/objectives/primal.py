@@ -58,8 +58,8 @@ class Objective:
         Whether w ends in an unpenalised intercept, where `margins` are not given.
     margins : Margins, optional
         How margins follow from coefficients. Default: one margin a row.
-    span : float
-        See `Loss.intercept_span`.
+    intercept_radius : float
+        See `Loss.largest_intercept_radius`.
     sides : tuple of float, optional
         Total weights of positive and of negative rows (regression: of all, and 0), class weights
         included.
@@ -81,7 +81,7 @@ class Objective:
         C: float,
         fit_intercept: bool | None = None,
         margins: Margins | None = None,
-        span: float = 0.0,
+        intercept_radius: float = 0.0,
         sides: tuple[float, float] | None = None,
         penalty: Penalty | None = None,
         any_penalty: bool = False,
@@ -110,7 +110,7 @@ class Objective:
         self.total_weight = facts.weight if sides is None else sum(sides)
         if margins.weight is not None:
             self.total_weight = margins.weight
-        self.span = span
+        self.intercept_radius = intercept_radius
         self.start = start if self.fit_intercept else 0.0
         self.inside: Any = None  # coefficients to start from, where zero is outside of a domain
         self.prepared = 0.0  # passes that the penalty took, before the solve

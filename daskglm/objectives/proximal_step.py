@@ -27,7 +27,7 @@ def smoothed(dual: Dual, width: float) -> Objective:
     given: dict[str, Any] = {
         "C": objective.scale,
         "fit_intercept": objective.fit_intercept,
-        "span": 2.0 if loss.classifies else objective.span + width,
+        "intercept_radius": 2.0 if loss.classifies else objective.intercept_radius + width,
         "sides": objective.sides,
         "penalty": objective.penalty,
         "any_penalty": objective.bounds.any_penalty,

@@ -142,7 +142,7 @@ def test_errors_of_the_gradient_are_within_their_bounds(loss, center):
     record = problem.loss
     engine = Local([to_block(X, problem.y, place=Place(), classify=False)], 2)
     objective = Objective(
-        engine, core.Problem(record.ref), record, C=2.0, fit_intercept=True, span=1.0
+        engine, core.Problem(record.ref), record, C=2.0, fit_intercept=True, intercept_radius=1.0
     )
     for size in (0.0, 0.1, 1.0):
         w = np.append(size * rng.standard_normal(5) / (1 + center), 0.5)

@@ -183,8 +183,10 @@ def whole_objective(X, y, loss="logistic", C=1.0, intercept=True):
     record = LOSSES[loss]
     engine = Local([to_block(X, y, place=Place(), classify=record.classifies)], 2)
     problem = Problem(record.ref, 1.0 if record.classifies else None)
-    span = record.intercept_span(1.0, 1.0, float(np.abs(y).max()))
-    return Objective(engine, problem, record, C=C, fit_intercept=intercept, span=span)
+    intercept_radius = record.largest_intercept_radius(1.0, 1.0, float(np.abs(y).max()))
+    return Objective(
+        engine, problem, record, C=C, fit_intercept=intercept, intercept_radius=intercept_radius
+    )
 
 
 @each_choice
@@ -305,7 +307,12 @@ def test_an_exact_hessian_on_a_device(cupy, sparse, d):
 
         engine = Local([to_block(rows, y, place=Place(), classify=True)], 1, DeviceConfig(device))
         objective = Objective(
-            engine, Problem(record.ref, 1.0), record, C=1.0, fit_intercept=True, span=1.0
+            engine,
+            Problem(record.ref, 1.0),
+            record,
+            C=1.0,
+            fit_intercept=True,
+            intercept_radius=1.0,
         )
         point = objective.at(objective.xp.asarray(np.full(d + 1, 1e-3)), gram=True, exact=True)
         grams.append(to_host(point.hessian))
@@ -333,7 +340,9 @@ def test_the_bound_by_the_hessian_holds_and_is_tight_near_the_optimum(C, interce
     X, y = make_problem(n=500, d=6)
     engine = Local([to_block(X, y, place=Place(), classify=True)], 1)
     loss = LOSSES["logistic"]
-    whole = Objective(engine, Problem(loss.ref, 1.0), loss, C=C, fit_intercept=intercept, span=1.0)
+    whole = Objective(
+        engine, Problem(loss.ref, 1.0), loss, C=C, fit_intercept=intercept, intercept_radius=1.0
+    )
     best = daskglm.fit(X, y, C=C, fit_intercept=intercept, solver="newton", tol=1e-15)
     at = np.append(best.coef_.ravel(), best.intercept_)[: whole.size]
     least = whole.at(at).value

@@ -180,7 +180,7 @@ def test_one_look_among_short_steps_at_a_corner_ends_no_fit():
     judge = Unproved(
         SimpleNamespace(loss=loss, penalty=SimpleNamespace(is_smooth=False), size=1), 1e-4
     )
-    point = SimpleNamespace(value=1.0, gradient_norm=1.0, gram=np.eye(1))
+    point = SimpleNamespace(value=1.0, gradient_norm=1.0, hessian=np.eye(1))
     ends = []
     for fall in (0.5, 0.5, 0.5, 0.5, 1e-9, 0.5, 1e-9, 1e-9):
         judge.may_be_enough(point)

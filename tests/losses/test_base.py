@@ -26,14 +26,15 @@ def test_a_loss_from_outside_has_neither_a_dual_nor_cuda_code():
 
 
 @pytest.mark.parametrize(
-    ("name", "span"), [("squared_hinge", 1.0), ("hinge", 1.0), ("logistic", math.log(3.0))]
+    ("name", "intercept_radius"),
+    [("squared_hinge", 1.0), ("hinge", 1.0), ("logistic", math.log(3.0))],
 )
-def test_how_far_the_intercept_of_classes_can_lie(name, span):
-    assert LOSSES[name].intercept_span(3.0, 1.0, 0.0) == pytest.approx(span)
+def test_how_far_the_intercept_of_classes_can_lie(name, intercept_radius):
+    assert LOSSES[name].largest_intercept_radius(3.0, 1.0, 0.0) == pytest.approx(intercept_radius)
 
 
 def test_how_far_the_intercept_of_a_regression_can_lie():
-    assert LOSSES["squared"].intercept_span(3.0, 0.0, 7.5) == 7.5
+    assert LOSSES["squared"].largest_intercept_radius(3.0, 0.0, 7.5) == 7.5
 
 
 @pytest.mark.parametrize("name", [name for name, loss in LOSSES.items() if loss.classifies])
@@ -105,7 +106,7 @@ def test_the_span_holds_the_best_intercept(name):
 
         best = scipy.optimize.brentq(slope, -50.0, 50.0)
         summary = facts(y, weight, o)
-        assert abs(best) <= np.abs(m).max() + loss.span(summary, summary.weight, 0.0)
+        assert abs(best) <= np.abs(m).max() + loss.intercept_radius_of(summary, summary.weight, 0.0)
 
 
 def test_curvatures_to_be_expected():
@@ -130,4 +131,4 @@ def test_which_losses_are_bounded():
 
 def test_the_span_allows_for_offsets():
     y, o = np.array([1.0, 4.0]), np.array([0.5, -3.0])
-    assert LOSSES["poisson"].span(facts(y, None, o), 2.0, 0.0) == math.log(2.5) + 3.0
+    assert LOSSES["poisson"].intercept_radius_of(facts(y, None, o), 2.0, 0.0) == math.log(2.5) + 3.0

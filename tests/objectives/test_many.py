@@ -67,7 +67,7 @@ class Case:
             self.loss,
             C=1.5 + fold,
             fit_intercept=self.fit_intercept,
-            span=math.inf,
+            intercept_radius=math.inf,
             sides=sides,
             penalty=Penalty(Ridge(D, 0.3), Kinks(strengths, lower, upper)),
             any_penalty=True,

@@ -46,7 +46,7 @@ def objective(X, y, C, penalty):
     engine = Local([to_block(X, y, place=Place(), classify=False)], 1)
     return Objective(
         engine, core.Problem(loss.ref), loss, C=C, fit_intercept=True,
-        span=loss.span(engine.facts, len(y), 0.0),
+        intercept_radius=loss.intercept_radius_of(engine.facts, len(y), 0.0),
         penalty=penalty_of(penalty.for_features(5, None), np.ones(5), 6), any_penalty=True,
     )  # fmt: skip
 

@@ -26,7 +26,7 @@ def dual_of(X, y, name, *, C=math.inf, intercept=True, weight=None):
         loss,
         C=C,
         fit_intercept=intercept,
-        span=engine.facts.largest_target,
+        intercept_radius=engine.facts.largest_target,
         sides=(engine.facts.weight, 0.0),
     )
     return UnpenalisedDual(objective, np.zeros(objective.size), SDCAConfig(), 0)

@@ -57,7 +57,7 @@ def elastic_net(
     problem = Problem(kind.ref, 1.0 if kind.classifies else None)
     return ElasticNet(
         engine, problem, kind, C=C, fit_intercept=fit_intercept, strength=strength, l1=l1,
-        span=100.0,
+        intercept_radius=100.0,
     )  # fmt: skip
 
 

@@ -50,10 +50,10 @@ def test_an_objective_with_it_has_true_derivatives_and_bounds(strength, intercep
     engine = Local([to_block(X, y, place=Place(), classify=True)], 1)
     penalty, rng = Ridge(4, strength), np.random.default_rng(3)
     whole = Penalty(penalty, Kinks.nothing(size))
-    span = loss.intercept_span(1.0, 1.0, 1.0)
+    intercept_radius = loss.largest_intercept_radius(1.0, 1.0, 1.0)
     objective = Objective(
         *(engine, Problem(loss.ref, 1.0), loss),
-        **dict(C=0.3, fit_intercept=intercept, span=span, penalty=whole),
+        **dict(C=0.3, fit_intercept=intercept, intercept_radius=intercept_radius, penalty=whole),
     )
 
     def f(w):

@@ -34,7 +34,9 @@ def make_objective(loss="logistic", C=1.0, intercept=True, record=False, **kwarg
     engine = Local([to_block(X, y, place=Place(), classify=LOSSES[loss].classifies)], 1)
     engine = Recording(engine) if record else engine
     problem = Problem(LOSSES[loss].ref, 1.0 if LOSSES[loss].classifies else None)
-    return Objective(engine, problem, LOSSES[loss], C=C, fit_intercept=intercept, span=1.0)
+    return Objective(
+        engine, problem, LOSSES[loss], C=C, fit_intercept=intercept, intercept_radius=1.0
+    )
 
 
 def drive(solver, point_count, **kwargs):

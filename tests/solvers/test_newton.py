@@ -94,7 +94,9 @@ def test_the_hessian_of_a_sample_takes_the_place_of_that_of_all_rows_where_those
             return engine.total(problem, request, view)
 
     loss = LOSSES["logistic"]
-    whole = Objective(Recording(), Problem(loss.ref, 1), loss, C=1.0, fit_intercept=True, span=1.0)
+    whole = Objective(
+        Recording(), Problem(loss.ref, 1), loss, C=1.0, fit_intercept=True, intercept_radius=1.0
+    )
     points = get_solver("newton").run(whole, np.zeros(whole.size), tol=1e-3)
     for _ in range(3):
         next(points)
