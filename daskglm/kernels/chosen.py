@@ -28,19 +28,27 @@ def within_callers(**options: Any) -> Callable[[Function], Function]:
 
 
 class Choice:
-    """A decorator of signatures, whose functions call those of the same names in a module."""
+    """Makes functions that compiled code calls, each as one of a module for all modules alike.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    like : module
+        Whose functions have the arguments, and say what is done.
+    """
+
+    def __init__(self, like: ModuleType) -> None:
+        self.like = like
         self.asked: dict[str, Function] = {}
 
-    def __call__(self, signature: Function) -> Function:
-        """Return what compiled code calls."""
+    def __call__(self, name: str) -> Function:
+        """Return the function of this name."""
+        own = getattr(self.like, name)
 
-        @functools.wraps(signature)
+        @functools.wraps(getattr(own, "py_func", own))
         def asked(*_: Any) -> Any:
             raise NotImplementedError("compiled code only")
 
-        self.asked[signature.__name__] = asked
+        self.asked[name] = asked
         return asked
 
     def add(self, module: ModuleType, takes: Callable[[Any], bool]) -> None:

@@ -1,7 +1,7 @@
 """What is asked of rows in host memory; the storage's own function answers, chosen by their type.
 
 A storage is a module with a function of each of these names: `dense`, whose rows are an array, and
-`csr`, whose rows are the triple (data, indices, indptr).
+`csr`, whose rows are the triple (data, indices, indptr). What the functions do is said in `dense`.
 """
 
 from __future__ import annotations
@@ -52,100 +52,30 @@ def take(X: Any, rows: Any) -> Any:
     return _known(X)[0].take(X, rows)
 
 
-_of_rows = Choice()
+_of_rows = Choice(dense)
 
 
 # ---- for sweeps, tile by tile
-@_of_rows
-def tile_rows(X, d, count, formed):  # type: ignore[no-untyped-def]
-    """Return the rows of a tile, of `count`; `formed` says whether a Gram is."""
-
-
-@_of_rows
-def run_rows(X):  # type: ignore[no-untyped-def]
-    """Return the rows after which what was gathered is added to the sums."""
-
-
-@_of_rows
-def prepared(X, w):  # type: ignore[no-untyped-def]
-    """Return coefficients as `forward` takes them."""
-
-
-@_of_rows
-def gathered(X, d, sums):  # type: ignore[no-untyped-def]
-    """Return where `backward` gathers what belongs to `sums`."""
-
-
-@_of_rows
-def flush(X, d, gradient, sums):  # type: ignore[no-untyped-def]
-    """Add what was gathered to `sums`."""
-
-
-@_of_rows
-def forward(X, w, b, start, stop, z, ahead):  # type: ignore[no-untyped-def]
-    """Compute the margins z of the rows [start, stop); rows from `ahead` on come next."""
-
-
-@_of_rows
-def backward(X, slope, start, count, out, ahead):  # type: ignore[no-untyped-def]
-    """Add X[start:start + count]' slope to `out`; rows from `ahead` on come next."""
-
-
-@_of_rows
-def add_squares(X, curvature, start, count, out):  # type: ignore[no-untyped-def]
-    """Add the squares of the rows of a tile, times curvatures, to `out`."""
-
-
-@_of_rows
-def room(X, many, formed):  # type: ignore[no-untyped-def]
-    """Return what `add_outer` works in."""
-
-
-@_of_rows
-def add_outer(X, curvature, start, count, d, work, gram):  # type: ignore[no-untyped-def]
-    """Add [X 1]' D [X 1] of a tile to the upper triangle of `gram`."""
-
-
-@_of_rows
-def add_cross(X, codes, of, lo, n, cross):  # type: ignore[no-untyped-def]
-    """Add second derivatives by coefficients and thresholds to `cross` (K + 1, d)."""
-
-
+tile_rows = _of_rows("tile_rows")
+run_rows = _of_rows("run_rows")
+prepared = _of_rows("prepared")
+gathered = _of_rows("gathered")
+flush = _of_rows("flush")
+forward = _of_rows("forward")
+backward = _of_rows("backward")
+add_squares = _of_rows("add_squares")
+room = _of_rows("room")
+add_outer = _of_rows("add_outer")
+add_cross = _of_rows("add_cross")
 # ---- for tiles of columns
-@_of_rows
-def fill_columns(X, d, rows, stop, columns):  # type: ignore[no-untyped-def]
-    """Fill `columns` with the features of `rows`, all before `stop`, and ones after the last."""
-
-
-@_of_rows
-def ask(X, first, count):  # type: ignore[no-untyped-def]
-    """Prefetch `count` rows from the `first` on, which are read in no order."""
-
-
+fill_columns = _of_rows("fill_columns")
+ask = _of_rows("ask")
 # ---- for coordinate ascent, row by row
-@_of_rows
-def dot(X, i, v, threshold):  # type: ignore[no-untyped-def]
-    """Return the product of row i with v, whose entries move towards zero by a threshold."""
-
-
-@_of_rows
-def axpy(X, i, s, v):  # type: ignore[no-untyped-def]
-    """Add s times row i to v."""
-
-
-@_of_rows
-def squared_norm(X, i):  # type: ignore[no-untyped-def]
-    """Return the squared norm of row i."""
-
-
-@_of_rows
-def fetch_rows(X, i, stop):  # type: ignore[no-untyped-def]
-    """Prefetch the rows [i, stop), or the beginning of them."""
-
-
-@_of_rows
-def fetch_shared(X, i, v):  # type: ignore[no-untyped-def]
-    """Prefetch the entries of v that row i meets, where they are here and there."""
+dot = _of_rows("dot")
+axpy = _of_rows("axpy")
+squared_norm = _of_rows("squared_norm")
+fetch_rows = _of_rows("fetch_rows")
+fetch_shared = _of_rows("fetch_shared")
 
 
 # ---- called by Python, over the rows [start, stop)

@@ -160,7 +160,7 @@ def _add_offsets(shift, many, start, stop, z):  # type: ignore[no-untyped-def]
 def score(law, data, tiling, problems, tiles, values, counts):  # type: ignore[no-untyped-def]
     """Add up losses and hits of each problem's rows held out, over some tiles; see `evaluate`.
 
-    `problems` are (W, of, roles) with W for tiles of columns.
+    `problems` are (W, of, roles, work), for tiles of columns.
     """
     X, d, _, _, _, raw, signs, offset = data
     (order, bounds, rows), (W, of, roles, work) = tiling, problems
