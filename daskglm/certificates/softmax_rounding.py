@@ -87,7 +87,7 @@ class OutputRounding(Rounding):
         self.strong, self.strongest = penalty.strong_convexity, penalty.largest
         # what the change between V and W adds to roundings of margins and of sums of slopes
         self.changes = math.ceil(K**1.5)
-        self.row += self.changes
+        self.row += self.changes + (facts.offset_columns > 1)  # an offset is added, too
         self.terms += K**1.5 + 2 * K
         self.pairs = K * (K - 1) / 2.0
         # the intercepts of a fit without features
@@ -125,8 +125,8 @@ class OutputRounding(Rounding):
         """
         sizes = np.linalg.norm(self.of_features(w), axis=0)
         size = float(sizes @ np.sqrt(squares[: self.width]))
-        size += float(np.linalg.norm(self.of_intercepts(w))) * math.sqrt(weight)
-        terms = min(self.row, int(np.count_nonzero(sizes)) + 3 + self.changes)
+        size += (float(np.linalg.norm(self.of_intercepts(w))) + self.offset) * math.sqrt(weight)
+        terms = min(self.row, int(np.count_nonzero(sizes)) + 4 + self.changes)
         return min(terms, RANDOM_SIGNS * math.sqrt(terms)) * UNIT * size
 
     # ---- parts of vectors
@@ -144,7 +144,7 @@ class OutputRounding(Rounding):
         if np.ndim(self.columns):
             lengths = np.linalg.norm(self.of_features(w), axis=0)
             features = min(features, float(lengths @ self.columns[: self.width]))
-        return features + float(np.linalg.norm(self.of_intercepts(w)))
+        return features + float(np.linalg.norm(self.of_intercepts(w))) + self.offset
 
     def gram(self, *, exact: bool, likely: bool = False) -> float:
         """Bound the error of an entry of a Hessian, as a share; see `Rounding.gram`.
@@ -184,9 +184,10 @@ class OutputRounding(Rounding):
         """Bound the excess at w by strong convexity in W, and by where the best intercepts are.
 
         f is mu-strongly convex in W, so f - f* <= |g_W|^2 / (2 mu) + g_b.(b - b*). At the optimum
-        each class has as much probability as weight, so differences of b* are within sqrt(2) |W*| R
-        of those of the classes' log weights. |W*| is at most the root of 2 f / mu; and at most |W|
-        + |W - W*|, whose square times mu is at most |g_W| |W - W*| + g_b.(b - b*).
+        each class has as much probability as weight, so differences of b* are within sqrt(2) times
+        |W*| R, and the largest norm of a row's offsets, of those of the classes' log weights. |W*|
+        is at most the root of 2 f / mu; and at most |W| + |W - W*|, whose square times mu is at
+        most |g_W| |W - W*| + g_b.(b - b*).
 
         `near` is a bound on the Newton decrement of the intercepts, by `near_intercepts`, or
         infinite. With one, the excess of the intercepts is quadratic in it, and the gradient by the
@@ -231,7 +232,7 @@ class OutputRounding(Rounding):
             apart = apart + self.of_features(w) @ ball.centre
         fixed = abs(float(slopes @ apart)) + off * float(np.linalg.norm(apart))
         total = float(np.abs(self.basis @ slopes).sum()) + math.sqrt(len(self.basis)) * off
-        return fixed, total * ball.radius / math.sqrt(2.0)
+        return fixed + total * self.offset / math.sqrt(2.0), total * ball.radius / math.sqrt(2.0)
 
     def near_intercepts(
         self, hessian: np.ndarray, slopes: np.ndarray, error: GradientError

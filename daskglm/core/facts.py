@@ -19,7 +19,8 @@ class DataSummary:
     `longest_row` the most stored values of a row. `row_products` are as many inner products of two
     rows of one block as there are rows, as estimated from a sample; their mean is about the squared
     norm of the mean row. `largest_offset` is the largest absolute offset
-    of a margin, 0: there are none; `least_offset` and `most_offset` are the ends of their range, of
+    of a margin, 0: there are none; where a row has several, `offset_columns` of them, the largest
+    norm of a row's. `least_offset` and `most_offset` are the ends of their range, of
     rows with weight. `target_sum`, `offset_sum` and `exposure_sum` are weighted sums
     of the targets of a regression, of offsets, and of their exponentials, `target_squares` one of
     squared targets. `n_used` counts rows whose weight is above zero.
@@ -50,6 +51,7 @@ class DataSummary:
     row_products: float = field(default=0.0, compare=False)
     least_offset: float = math.inf
     most_offset: float = -math.inf
+    offset_columns: int = 0
 
     @property
     def per_row(self) -> float:
@@ -58,6 +60,11 @@ class DataSummary:
 
     def merge(self, other: DataSummary) -> DataSummary:
         """Summary of both sets of rows together."""
+        columns = {self.offset_columns, other.offset_columns} - {0}
+        if len(columns) > 1:
+            raise ValueError(
+                f"offset has {min(columns)} column(s) in some partitions, {max(columns)} in others"
+            )
         classes = {label: (rows, weight) for label, rows, weight in self.classes}
         for label, rows, weight in other.classes:
             had = classes.get(label, (0, 0.0))
@@ -87,4 +94,5 @@ class DataSummary:
             self.row_products + other.row_products,
             min(self.least_offset, other.least_offset),
             max(self.most_offset, other.most_offset),
+            max(self.offset_columns, other.offset_columns),
         )

@@ -59,7 +59,8 @@ class OutputsAlong:
     """Softmax loss at affine combinations of evaluated points, shifted by constants. 0 passes.
 
     Row m of `coefficients` (m, points) and of `shifts` (m, K) asks for the margins sum_j c_j Z_j +
-    shift. Reply: values (m,), slopes (m, K) and hessians (m, K, K), derivatives in the shift.
+    shift, where the c_j sum to one, as offsets are among the margins. Reply: values (m,), slopes
+    (m, K) and hessians (m, K, K), derivatives in the shift.
     """
 
     points: tuple[tuple[int, np.ndarray], ...]

@@ -103,7 +103,7 @@ def _arrays(X: Any, beside: dict[str, Any]) -> list[Any]:
     """Make one blockwise operation on all arrays, which dask fuses with what they share."""
     import dask.array as da
 
-    indexed = [item for values in beside.values() for item in (values, "i")]
+    indexed = [item for values in beside.values() for item in (values, "ik"[: values.ndim])]
     empty = np.empty(0, object)
     one = da.blockwise(
         _bundle_of_blocks,
@@ -125,8 +125,9 @@ def _bundle(*parts: Any, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _bundle_of_blocks(X: Any, *others: Any, names: Sequence[str]) -> dict[str, Any]:
-    (rows,) = X  # the blocks along the columns, of which there is one
-    return dict(zip(names, (rows, *others), strict=True))
+    # the blocks along the columns, of which there is one
+    parts = (part[0] if isinstance(part, list) else part for part in (X, *others))
+    return dict(zip(names, parts, strict=True))
 
 
 def unbundle(parts: dict[str, Any], place: Any) -> tuple[Any, dict[str, Any]]:

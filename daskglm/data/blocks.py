@@ -7,7 +7,6 @@ process.
 
 from __future__ import annotations
 
-import math
 import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +20,14 @@ import scipy.sparse as sp
 from daskglm.core.device import gpu, on_device, to_host
 from daskglm.core.facts import DataSummary
 from daskglm.core.summation import AT_ONCE
+from daskglm.data.beside import (
+    added_to_margins,
+    column_of,
+    float_column,
+    offset_facts,
+    refuse_huge,
+    squares_of,
+)
 from daskglm.data.clusters import Clusters, clusters_of, joined
 from daskglm.data.containers import plain
 from daskglm.data.frames import frame_rows, numbers
@@ -31,15 +38,12 @@ from daskglm.data.values import (
     as_float,
     refuse_masked,
     refuse_no_numbers,
-    refuse_text,
 )
 from daskglm.kernels import Pattern, for_rows
 from daskglm.losses.family import Domain
 
 # Float32 rows with larger norms are kept as float64: their squares come near float32's range.
 LARGEST_FLOAT32 = 1e15
-# Largest size of a target or an offset: their squares are finite, and sums of 1e9 of them near it.
-LARGEST_NUMBER = 1e154
 # Values of a block from which several threads read them: about a millisecond of one. Chosen.
 LEAST_SHARED = 1 << 22
 # Rows of a block from which inner products are estimated: 4,950 pairs. Chosen.
@@ -112,12 +116,12 @@ def to_block(
     """
     rows = float_rows(X, place)
     n, d = rows.shape
-    y = _column(y, "y", n, place)
-    weights = None if weight is None else _float_column(weight, "sample_weight", n, place).values
+    y = column_of(y, "y", n, place)
+    weights = None if weight is None else float_column(weight, "sample_weight", n, place).values
     if weights is not None and n and weights.min() < 0:
         raise ValueError(f"{place.row(int(np.argmin(weights)))}: sample_weight is negative")
     added = added_to_margins(offset, exposure, n, place)
-    labelled = None if clusters is None else _column(clusters, "clusters", n, place)
+    labelled = None if clusters is None else column_of(clusters, "clusters", n, place)
     groups = None if labelled is None else clusters_of(labelled, place)
     norm, squares = _norms(rows, place, threads)
     if norm > LARGEST_FLOAT32 and rows.dtype == np.float32:
@@ -128,8 +132,8 @@ def to_block(
     if classify:
         labels, targets = labels_of(y, place)
     else:
-        targets, largest, target_sum = _float_column(y, "y", n, place, threads)
-        _refuse_huge(targets, largest, "y", place)
+        targets, largest, target_sum = float_column(y, "y", n, place, threads)
+        refuse_huge(targets, largest, "y", place)
     if domain is not None and not domain.is_everything:
         _refuse_outside(targets, domain, place)
     total = float(n) if weights is None else float(weights.sum())
@@ -150,81 +154,13 @@ def to_block(
         n_blocks=1,
         longest_row=d if dense or not n else int(to_host(rows.indptr[1:] - rows.indptr[:-1]).max()),
         target_sum=target_sum if classify or weights is None else float(targets @ weights),
-        **_offset_facts(added, weights),
+        **offset_facts(added, weights),
         n_used=n if weights is None else int((weights > 0.0).sum()),
-        target_squares=0.0 if classify else _squares(targets, weights),
+        target_squares=0.0 if classify else squares_of(targets, weights),
         row_products=products,
     )
     spans = (place.span(n),)
     return Block(rows, targets, weights, labels, facts, spans, offset=added, clusters=groups)
-
-
-def _weighted(values: np.ndarray, weights: np.ndarray | None) -> float:
-    return float(values.sum() if weights is None else values @ weights)
-
-
-def _squares(targets: np.ndarray, weights: np.ndarray | None) -> float:
-    """Return the weighted sum of squares; infinite where it overflows."""
-    with np.errstate(over="ignore"):
-        return float(targets @ (targets if weights is None else targets * weights))
-
-
-def _offset_facts(added: np.ndarray | None, weights: np.ndarray | None) -> dict[str, Any]:
-    """Return what a summary says of offsets: their range, their sum and that of exponentials."""
-    if added is None or not len(added):
-        return {}
-    # rows without weight do not count: an exponential that overflows times zero would be nan
-    used, kept = (
-        (added, None) if weights is None else (each[weights > 0] for each in (added, weights))
-    )
-    with np.errstate(over="ignore"):
-        exposed = _weighted(np.exp(used), kept)
-    return {
-        "largest_offset": _largest(added),
-        "offset_sum": _weighted(added, weights),
-        "exposure_sum": exposed,
-        "least_offset": float(used.min(initial=math.inf)),
-        "most_offset": float(used.max(initial=-math.inf)),
-    }
-
-
-def numbers_beside(values: Any, name: str, n: int, place: Place) -> np.ndarray:
-    """Return what is beside n rows as floats (n,); ValueError, with the place, for what is none."""
-    return _float_column(values, name, n, place).values
-
-
-def added_to_margins(offset: Any, exposure: Any, n: int, place: Place) -> np.ndarray | None:
-    """Return the offset plus the logarithm of the exposure, (n,), or None without both.
-
-    Raises ValueError, with the place, for values that are not finite numbers, exposures that are
-    not positive, and numbers of values other than n.
-    """
-    added = None
-    if offset is not None:
-        added, largest, _ = _float_column(offset, "offset", n, place)
-        _refuse_huge(added, largest, "offset", place)
-    if exposure is None:
-        return added
-    exposed = _float_column(exposure, "exposure", n, place).values
-    if n and not exposed.min() > 0.0:
-        i = int(np.argmin(exposed))
-        raise ValueError(f"{place.row(i)}: exposure is {exposed[i]:g}, which is not above 0")
-    return np.log(exposed) if added is None else added + np.log(exposed)
-
-
-def _largest(values: np.ndarray) -> float:
-    """Return the largest absolute value, without a copy of all; 0 if there are none."""
-    return float(max(values.max(), -values.min())) if len(values) else 0.0
-
-
-def _refuse_huge(values: np.ndarray, largest: float, name: str, place: Place) -> None:
-    """Raise ValueError, with the place, if the square of the largest absolute value overflows."""
-    if not largest <= LARGEST_NUMBER:
-        i = int(np.argmax(np.abs(values)))
-        raise ValueError(
-            f"{place.row(i)}: {name} is {values[i]:g}, whose square overflows float64 (above 1e154 "
-            "in size); rescale before fit"
-        )
 
 
 def _refuse_outside(targets: np.ndarray, domain: Domain, place: Place) -> None:
@@ -368,73 +304,6 @@ def _mean_product(rows: Any) -> float:
 
 def _sparse_place(part: Any, at: int) -> tuple[int, int]:
     return int(np.searchsorted(part.indptr, at, side="right") - 1), int(part.indices[at])
-
-
-# ---- y and weights
-def _column(values: Any, name: str, n: int, place: Place) -> np.ndarray:
-    # a float stands for all rows: see `values.constant`
-    values = np.full(n, values) if isinstance(values, float) else plain(values)
-    refuse_masked(values, name, place)
-    if on_device(values) or not hasattr(values, "to_numpy"):
-        values = to_host(values)
-    else:
-        values = values.to_numpy()
-    values = np.asarray(values)
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    if values.ndim != 1:
-        raise ValueError(f"{place}{name} should be a 1d array, got shape {values.shape}")
-    if len(values) != n:
-        raise ValueError(
-            f"{place}X has {n} rows but {name} has {len(values)}: they must be cut at the same rows"
-        )
-    return values
-
-
-class Column(NamedTuple):
-    """Numbers (n,) in float64, the largest absolute value, and the sum."""
-
-    values: np.ndarray
-    largest: float
-    total: float
-
-
-def _float_column(values: Any, name: str, n: int, place: Place, threads: int = 1) -> Column:
-    values = _column(values, name, n, place)
-    refuse_no_numbers(values.dtype, f"{place}{name}")
-    try:
-        column = _measured(values, threads)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{place}{name} has values that are not numbers ({error})") from error
-    refuse_text(values, name, place)
-    if not np.isfinite(column.largest):
-        i = int(np.argmin(np.isfinite(column.values)))
-        kind = "NaN" if np.isnan(column.values[i]) else "infinity (inf)"
-        raise ValueError(f"{name} contains {kind}: {place.row(i)}")
-    return column
-
-
-def _measured(values: np.ndarray, threads: int) -> Column:
-    """Convert numbers to float64, and measure each run of them while it is in a core's cache."""
-    ready = values.dtype == np.float64 and values.flags.c_contiguous
-    column = values if ready else np.empty(len(values))
-
-    def measure(first: int) -> tuple[float, float, float]:
-        run = column[first : first + AT_ONCE]
-        with np.errstate(over="ignore", invalid="ignore"):  # of numbers that are refused
-            if not ready:
-                run[...] = values[first : first + AT_ONCE]
-            return run.max(), -run.min(), run.sum()
-
-    firsts = range(0, len(values), AT_ONCE)
-    if threads == 1 or len(firsts) < 2:
-        found = list(map(measure, firsts))
-    else:
-        with ThreadPoolExecutor(threads) as pool:
-            found = list(pool.map(measure, firsts))
-    parts = np.array(found).reshape(-1, 3)
-    largest = parts[:, :2].max(initial=0.0)
-    return Column(column, float(largest), float(parts[:, 2].sum()))
 
 
 def labels_of(y: np.ndarray, place: Place) -> tuple[tuple[Any, ...], np.ndarray]:

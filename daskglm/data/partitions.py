@@ -126,7 +126,8 @@ def partitions(
     classify : bool
         Whether y are labels.
     offset, exposure : as sample_weight, optional
-        Added to the margins: the offset, and the logarithm of the exposure.
+        Added to the margins: the offset, which may have a column for each of several margins, and
+        the logarithm of the exposure.
     clusters : as sample_weight, optional
         Labels of groups of rows, of any kind.
     domain : Domain, optional
@@ -349,7 +350,9 @@ def _take_columns(X: Any, given: dict[str, Any]) -> tuple[dict[str, Any], Any]:
 
 
 def _one_column(values: Any, name: str) -> Any:
-    """Lazy y or weights, of which an array has one dimension."""
+    """Lazy y or weights, of which an array has one dimension; an offset may have two."""
+    if name == "offset" and values.ndim == 2:
+        return values if is_frame(values) else values.rechunk({1: -1})
     if is_frame(values):
         if values.ndim != 1 and len(values.columns) != 1:
             raise ValueError(

@@ -312,7 +312,8 @@ class Classifier(ClassifierMixin, LinearModel):
         X : (n, d) array, CSR matrix, DataFrame, dask array or dataframe, or list of delayed blocks
         y : (n,) labels in a matching container, or the name of a column of X
         sample_weight : (n,) non-negative weights, or the name of a column of X; default: ones
-        offset : (n,) numbers that are added to the margins, or the name of a column of X
+        offset : (n,) numbers that are added to the margins, or the name of a column of X; of
+            multinomial fits (n, K), a column for each class in the order of `classes_`
 
         Returns
         -------

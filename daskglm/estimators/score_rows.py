@@ -28,7 +28,7 @@ from daskglm.estimators.fitted_data import check_added, with_columns_of_fit
 from daskglm.estimators.fitted_record import loss_of_fit
 from daskglm.fitting.runner import rows_of
 from daskglm.losses.base import Loss
-from daskglm.worker.prediction import decision_values, dense
+from daskglm.worker.prediction import decision_values, dense, plus_offset
 
 
 class Sums(NamedTuple):
@@ -200,8 +200,7 @@ def _sums(
             f"{place}X has {width} features, but the model was fitted to {coef.shape[1]}"
         )
     scores = decision_values(with_values(block.X), coef, intercept, place)
-    if block.offset is not None:
-        scores = scores + (block.offset if scores.ndim == 1 else block.offset[:, None])
+    scores = plus_offset(scores, block.offset)
     weight = np.ones(rows) if block.weight is None else block.weight
     if classes is None:
         total = float(weight.sum())

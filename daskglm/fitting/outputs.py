@@ -34,14 +34,9 @@ def multinomial_objective(
     """Make the objective of all classes, which have these weights, in the order of their labels.
 
     Classes without weight are left out where there are intercepts, since theirs would be minus
-    infinity; of one class alone another is kept beside it. Raises ValueError for offsets, of which
-    a row would need one for each class.
+    infinity; of one class alone another is kept beside it. Raises ValueError for offsets that are
+    not one for each of the classes.
     """
-    if engine.facts.largest_offset:
-        raise ValueError(
-            "a multinomial fit takes no offset, of which a row would need one for each class; give "
-            "multi_class='ovr' to fit one class against the rest"
-        )
     labels = sorted(label for label, _, _ in engine.facts.classes)
     places = range(len(labels))
     if settings.fit_intercept:
@@ -49,6 +44,11 @@ def multinomial_objective(
         if len(places) == 1:
             places = sorted({places[0], 0 if places[0] else 1})  # type: ignore[assignment]
     K = len(places)
+    if len(labels) > K and engine.facts.offset_columns > 1:
+        raise ValueError(
+            f"class {_plain(next(v for k, v in enumerate(labels) if k not in places))!r} has no "
+            "weight, but a column of the offset: leave out its rows and the column"
+        )
     margins = Softmax(
         engine.facts.n_features or 0,
         classes=tuple(labels[k] for k in places),

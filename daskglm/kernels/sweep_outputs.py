@@ -43,14 +43,28 @@ def _begin(work, X, d, lo, n, order):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True)
-def margins(X, d, W, K, work, many, start, stop, out):  # type: ignore[no-untyped-def]
-    """Write the margins of the rows [start, stop) to `out` (K, n), `many` rows at a time."""
+def _add_offsets(offset, lo, n, K, z):  # type: ignore[no-untyped-def]
+    """Add those of the n rows from `lo` on, if there are any."""
+    if len(offset) > 0:
+        for k in range(K):
+            for t in range(n):
+                z[k, t] += offset[k, lo + t]
+
+
+@compiled(nogil=True)
+def margins(rows, W, K, work, many, start, stop, out):  # type: ignore[no-untyped-def]
+    """Write the margins of the rows [start, stop) to `out` (K, n), `many` rows at a time.
+
+    `rows` are (X, d, offset).
+    """
+    X, d, offset = rows
     z, _ = room(work, W, many)
     order = np.empty(many, np.int64)
     for lo in range(start, stop, many):
         n = min(lo + many, stop) - lo
         here = _begin(work, X, d, lo, n, order)
         forward(work, X, d, W, len(z), here, (0, len(here)), z, NOWHERE)
+        _add_offsets(offset, lo, n, K, z)
         out[:, lo : lo + n] = z[:K, :n]
 
 
@@ -60,8 +74,8 @@ def evaluate(rows, W, K, work, many, basis, pairs, like, start, stop, out):  # t
 
     Parameters
     ----------
-    rows : (X, d, codes, weight)
-        X dense or a CSR triple; the class of each row; weights (n,) or empty.
+    rows : (X, d, codes, weight, offset)
+        The class of each row; weights (n,) or empty; what is added to margins, (K, n) or (0, 0).
     W, work : arrays
         As tiles of this kind have them; see `tiles`.
     K, many : int
@@ -80,7 +94,7 @@ def evaluate(rows, W, K, work, many, basis, pairs, like, start, stop, out):  # t
         - grams (q, side, side) are added the Grams of the pairs in their upper triangles; empty:
           not wanted.
     """
-    X, d, codes, weight = rows
+    X, d, codes, weight, offset = rows
     kept, sums, value, diagonal, grams = out
     z, slopes = room(work, W, many)
     order, of = np.empty(many, np.int64), np.empty(many, np.int64)
@@ -91,6 +105,7 @@ def evaluate(rows, W, K, work, many, basis, pairs, like, start, stop, out):  # t
         here = _begin(work, X, d, lo, n, order)
         padded = len(here)
         forward(work, X, d, W, len(z), here, (0, padded), z, NOWHERE)
+        _add_offsets(offset, lo, n, K, z)
         if len(kept) > 0:
             kept[:, lo : lo + n] = z[:K, :n]
         targets_of(codes, weight, lo, n, padded, of, s)

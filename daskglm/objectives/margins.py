@@ -107,6 +107,27 @@ class Margins(ABC):
         """Margins of a row."""
 
     @property
+    def offsets(self) -> int:
+        """Numbers of a row that are added to its margins, where there are offsets."""
+        return 1
+
+    def check_offsets(self, facts: DataSummary) -> None:
+        """Raise ValueError for offsets of another number of columns."""
+        columns, wanted = facts.offset_columns, self.offsets
+        if columns == wanted or (columns <= 1 and not facts.largest_offset):
+            return
+        if wanted == 1:
+            raise ValueError(
+                f"offset has {columns} columns, but one number is added to the margins of a row: "
+                "give an array of shape (n,)"
+            )
+        labels = np.array(self.labels).tolist()
+        raise ValueError(
+            f"offset has {columns} column(s), but a number is added to the margin of each class: "
+            f"give an array of shape (n, {wanted}), with columns for {labels}"
+        )
+
+    @property
     @abstractmethod
     def constants(self) -> int:
         """Entries of vectors that are not features'."""

@@ -92,7 +92,8 @@ class Objective:
             if fit_intercept is None:
                 raise TypeError(f"fit_intercept={fit_intercept!r}: give it, or margins")
             margins = OneMargin(facts.n_features or 0, bool(fit_intercept))
-        elif margins.labels:
+        margins.check_offsets(facts)
+        if margins.labels:
             problem = replace(problem, classes=margins.labels)
         self.rows = Rows(engine, problem, moves=there and any_penalty)
         self.loss = loss

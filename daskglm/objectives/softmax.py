@@ -74,6 +74,11 @@ class Softmax(Margins):
         return len(self.classes)
 
     @property
+    def offsets(self) -> int:
+        """One for each class."""
+        return self.outputs
+
+    @property
     def sets(self) -> int:
         """r, the sets of coefficients."""
         return int(self.basis.shape[1])

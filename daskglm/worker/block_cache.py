@@ -47,7 +47,7 @@ class BlockCache:
         self.targets = self.vector(y)
         self.weight = self.vector(weight) if len(weight) else weight
         # exact whatever targets are, since an offset counts as much as the product with the row
-        self.offset = self.backend.vector(offset, rows=self.rows) if len(offset) else offset
+        self.offsets = self.backend.vector(offset, rows=self.rows) if len(offset) else offset
         self.y = self.targets
 
     def vector(self, values: Any) -> Any:
@@ -58,6 +58,16 @@ class BlockCache:
     def curvature(self) -> Any:
         """Where curvatures go; made when first needed, since a Gram may come without them."""
         return self.vector(None)
+
+    @property
+    def offset(self) -> Any:
+        """What is added to the margin of each row; empty: nothing."""
+        if self.offsets.ndim == 2:
+            raise ValueError(
+                f"offset has {self.offsets.shape[1]} columns, but a row has one margin with "
+                f"loss={self.problem.loss.name!r}: give a number for each row"
+            )
+        return self.offsets
 
     @property
     def data(self) -> RowData:

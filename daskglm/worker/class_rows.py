@@ -17,6 +17,7 @@ from daskglm.worker.margins import Margins
 
 # Points whose margins a block keeps: the two ends of a line search.
 KEPT = 2
+NO_OFFSETS = np.empty((0, 0))
 
 
 @dataclass
@@ -33,12 +34,15 @@ class ClassRows:
         The class of each row, where the rows are.
     weights : (K,) array
         Total weights of the classes, which barriers between thresholds want; else empty.
+    offset : (K, n) array
+        Added to K margins a row; (0, 0): nothing is.
     """
 
     classes: tuple[Any, ...]
     outputs: tuple[int, ...]
     codes: Any
     weights: np.ndarray
+    offset: Any
     xp: Any = np
     margins: Margins = field(default_factory=lambda: Margins(KEPT))
 
@@ -65,7 +69,9 @@ class ClassRows:
             weights = np.bincount(codes, weight, len(classes)).astype(np.float64)
             # kernels of thresholds take vectors of requests, which are read-only, in their place
             codes = read_only(codes)
-        found = cache.of_classes = cls(classes, outputs, xp.asarray(codes), weights, xp)
+        each = outputs and cache.offsets.ndim == 2
+        offset = xp.ascontiguousarray(cache.offsets.T) if each else NO_OFFSETS
+        found = cache.of_classes = cls(classes, outputs, xp.asarray(codes), weights, offset, xp)
         return found
 
 

@@ -118,7 +118,10 @@ def _vectors(block: Block) -> int:
     a_row = EXACT_VECTORS if block.labels is None else VECTORS
     if block.labels is not None and len(block.labels) > 2:
         a_row += EACH_CLASS * len(block.labels)
-    return (a_row + (0 if block.offset is None else OFFSET)) * block.facts.n_rows
+    columns = block.facts.offset_columns
+    if columns > 1:  # the softmax keeps them by class, too
+        columns *= 2
+    return (a_row + OFFSET * columns) * block.facts.n_rows
 
 
 def _vectors_there(block: Block, dtype: Any, upload: Any) -> tuple[Any, Any, Any]:

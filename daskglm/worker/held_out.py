@@ -72,7 +72,8 @@ def _add(
         len(rows), *W.shape[:2]
     )
     if block.offset is not None:
-        values = values + block.offset[rows][:, None, None]
+        added = block.offset[rows]
+        values = values + (added[:, None] if added.ndim == 2 else added[:, None, None])
     assert block.labels is not None
     codes = np.array([request.classes.index(label) for label in block.labels])[block.y[rows]]
     weights = np.ones(len(rows)) if block.weight is None else block.weight[rows].astype(np.float64)

@@ -124,7 +124,7 @@ def _run_of(cache: Any, codes: np.ndarray, at: slice, d: int) -> _Run:
     X = matrix_of(rows_between(cache.rows, at.start, at.stop), d)
     X = X.toarray() if sp.issparse(X) else X
     weight = cache.weight[at] if len(cache.weight) else np.ones(len(X))
-    offset = cache.offset[at] if len(cache.offset) else 0.0
+    offset = cache.offsets[at] if len(cache.offsets) else 0.0
     return _Run(X, codes[at], np.asarray(weight, np.float64), offset)
 
 
@@ -134,6 +134,8 @@ def _multinomial(others: int, request: JointInferenceSums, run: _Run) -> _Found:
     n, d = run.X.shape
     X = run.X if B.shape[1] == d else np.column_stack([run.X, np.ones(n)])
     Z = np.column_stack([np.zeros(n), X @ B.T])
+    if np.ndim(run.offset) == 2:
+        Z += run.offset
     Z -= Z.max(axis=1, keepdims=True)
     P = np.exp(Z)
     total = P.sum(axis=1)

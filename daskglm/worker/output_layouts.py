@@ -26,8 +26,8 @@ SPARSE_ROWS = 128
 # Features up to which tiles of sparse rows are made dense.
 DENSE_WIDTH = 512
 
-# rows, the class of each, weights
-Rows = tuple[Any, Any, Any]
+# rows, the class of each, weights, offsets of all margins
+Rows = tuple[Any, Any, Any, Any]
 
 
 def rows_within(width: int) -> int:
@@ -130,7 +130,7 @@ class Softmax(Protocol):
     def result(self, sums: np.ndarray, size: int) -> np.ndarray:
         """Return sums that are laid out so as (K, size)."""
 
-    def margins(self, X: Any, W: Any, lo: int, hi: int, out: Any) -> None:
+    def margins(self, rows: Rows, W: Any, lo: int, hi: int, out: Any) -> None:
         """Write margins of the rows [lo, hi) to `out` (K, n)."""
 
     def evaluate(
@@ -156,24 +156,25 @@ class OnHost:
         rows = self.layout.tile_rows
         return self.layout.K, self.layout.work(rows), rows
 
-    def margins(self, X: Any, W: Any, lo: int, hi: int, out: Any) -> None:
+    def margins(self, rows: Rows, W: Any, lo: int, hi: int, out: Any) -> None:
         """Write margins of the rows [lo, hi) to `out` (K, n)."""
-        sweep_outputs.margins(X, self.layout.d, W, *self._tile, lo, hi, out)
+        X, _, _, offset = rows
+        sweep_outputs.margins((X, self.layout.d, offset), W, *self._tile, lo, hi, out)
 
     def evaluate(
         self, rows: Rows, W: Any, of: tuple[Any, Any, bool], lo: int, hi: int, out: Any
     ) -> None:
         """Add up what `sweep_outputs.evaluate` says."""
-        X, codes, weight = rows
+        X, codes, weight, offset = rows
         basis, pairs, exact = of
         single = not exact and isinstance(X, np.ndarray) and X.dtype == np.float32
         like = np.empty(0, np.float32) if single else NOTHING
-        data = X, self.layout.d, codes, weight
+        data = X, self.layout.d, codes, weight, offset
         sweep_outputs.evaluate(data, W, *self._tile, basis, pairs, like, lo, hi, out)
 
     def hessian_vector(self, rows: Rows, margin: Any, V: Any, lo: int, hi: int, sums: Any) -> None:
         """Add the Hessian at margins times V to `sums`."""
-        X, codes, weight = rows
+        X, codes, weight, _ = rows
         data = X, self.layout.d, codes, weight
         sweep_outputs.hessian_vector(data, margin, V, *self._tile, lo, hi, sums)
 
@@ -206,9 +207,9 @@ class OnDevice:
         """Return sums that are laid out so as (K, size)."""
         return np.ascontiguousarray(sums[:, :size])
 
-    def margins(self, X: Any, W: Any, lo: int, hi: int, out: Any) -> None:
+    def margins(self, rows: Rows, W: Any, lo: int, hi: int, out: Any) -> None:
         """Write margins of the rows [lo, hi) to `out` (K, n)."""
-        self.backend.outputs.margins(X, W, lo, hi, out)
+        self.backend.outputs.margins(rows, W, lo, hi, out)
 
     def evaluate(
         self, rows: Rows, W: Any, of: tuple[Any, Any, bool], lo: int, hi: int, out: Any

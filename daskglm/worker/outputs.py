@@ -24,7 +24,7 @@ from daskglm.kernels import outputs
 from daskglm.worker import margins
 from daskglm.worker.asked import Asked, Each
 from daskglm.worker.class_rows import ClassRows
-from daskglm.worker.output_layouts import OnDevice, OnHost, Softmax, of_host
+from daskglm.worker.output_layouts import OnDevice, OnHost, Rows, Softmax, of_host
 from daskglm.worker.pieces import Piece
 
 # Threads get Grams of their own while all of them fit in these bytes.
@@ -64,9 +64,10 @@ class _Sweep:
             return OnDevice(self.facts.n_features or 0, self.K, self.backend)
         return OnHost(of_host(self.facts, self.K, columns=columns))
 
-    def rows(self, i: int) -> tuple[Any, Any, Any]:
+    def rows(self, i: int) -> Rows:
         """Block i as layouts take it."""
-        return self.caches[i].rows, self.known[i].codes, self.caches[i].weight
+        known = self.known[i]
+        return self.caches[i].rows, known.codes, self.caches[i].weight, known.offset
 
     def update_margins(self, points: Sequence[tuple[int, np.ndarray]]) -> int:
         """Cache the margins of all points in all blocks; return the number of rows read for it."""
@@ -74,7 +75,7 @@ class _Sweep:
 
         def filled(at: np.ndarray) -> margins.Fill:
             W = layout.laid_out(at)
-            return lambda i, lo, hi, out: layout.margins(self.caches[i].rows, W, lo, hi, out)
+            return lambda i, lo, hi, out: layout.margins(self.rows(i), W, lo, hi, out)
 
         return margins.update(points, self.known, filled, self.each)
 

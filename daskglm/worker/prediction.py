@@ -16,7 +16,8 @@ import scipy.sparse as sp
 
 from daskglm.core.device import on_device
 from daskglm.data.alignment import bundles, is_frame, same_divisions, unbundle
-from daskglm.data.blocks import added_to_margins, float_rows, numbers_beside
+from daskglm.data.beside import added_to_margins, numbers_beside
+from daskglm.data.blocks import float_rows
 from daskglm.data.containers import plain
 from daskglm.data.frames import frame_rows, numbers, refuse_category, with_features
 from daskglm.data.partitions import is_lazy, like_blocks, like_partitions, whole_rows
@@ -178,6 +179,7 @@ def in_kind(X: Any, of: Margins, *, like: np.ndarray, beside: Beside) -> Any:
     ValueError
         For what is beside X in partitions that cannot be those of X; lazily for other rows.
     """
+    _check_width(beside.values.get("offset"), len(of.coef))
     of = of._replace(intercept=of.intercept + beside.constant)
     if hasattr(X, "map_partitions"):
         return _of_frame(X, of, like, beside.values)
@@ -193,6 +195,14 @@ def in_kind(X: Any, of: Margins, *, like: np.ndarray, beside: Beside) -> Any:
     if hasattr(X, "map_blocks"):
         return _of_array(X, of, like, beside.values)
     return _part(X, beside.values, of, HERE)
+
+
+def _check_width(offset: Any, outputs: int) -> None:
+    """Raise ValueError for offsets of another number of columns than 1 or decision values."""
+    if getattr(offset, "ndim", 1) != 2 or offset.shape[1] in (1, outputs):
+        return
+    each = f", or one for each of the {outputs} classes" if outputs > 1 else ""
+    raise ValueError(f"offset should be one column{each}, not {offset.shape[1]}")
 
 
 def _of_frame(X: Any, of: Margins, like: np.ndarray, given: Mapping[str, Any]) -> Any:
@@ -292,11 +302,24 @@ def _part(X: Any, given: Mapping[str, Any], of: Margins, place: Place = HERE) ->
         X = with_features(X, of.features, place=place)
     values = decision_values(X, of.coef, of.intercept, place)
     added = added_to_margins(given.get("offset"), given.get("exposure"), len(values), place)
-    if added is not None:
-        values = values + (added if values.ndim == 1 else added[:, None])
+    values = plus_offset(values, added)
     if (y := given.get("y")) is not None:
         values = values - numbers_beside(y, "y", len(values), place)
     return of.finish(values)
+
+
+def plus_offset(values: np.ndarray, added: np.ndarray | None) -> np.ndarray:
+    """Add offsets, a number for each row or for each class, to decision values (n,) or (n, K)."""
+    if added is None:
+        return values
+    if added.ndim == 1:
+        return values + (added if values.ndim == 1 else added[:, None])
+    if added.shape != values.shape:
+        raise ValueError(
+            f"offset has shape {added.shape}, but decision values have {values.shape}: give a "
+            "number for each row, or one for each class of a multinomial fit"
+        )
+    return values + added
 
 
 def _bundled_part(parts: dict[str, Any], of: Margins, place: Place = HERE) -> Any:

@@ -19,7 +19,7 @@ from daskglm.losses.binomial import FAMILY as BINOMIAL
 from daskglm.losses.links import IDENTITY, LOGIT
 from daskglm.losses.table import law_of, loss_of
 from daskglm.worker.leverage import quadratic_forms
-from daskglm.worker.prediction import decision_values
+from daskglm.worker.prediction import decision_values, plus_offset
 from daskglm.worker.targets import signs_of, targets_of
 
 KINDS = ("response", "working", "pearson", "deviance", "anscombe")
@@ -105,7 +105,7 @@ def leverages_of(block: Block, hat: Hat) -> np.ndarray:
 def _margins(block: Block, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
     """Return the margins of rows, with their offsets."""
     z = decision_values(with_values(block.X), coef, intercept, _place(block))
-    return z if block.offset is None else z + to_host(block.offset)
+    return plus_offset(z, None if block.offset is None else to_host(block.offset))
 
 
 def _targets(block: Block, classes: tuple[Any, ...]) -> np.ndarray:

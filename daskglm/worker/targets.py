@@ -19,7 +19,7 @@ class Targets(NamedTuple):
     """What a problem makes of the columns beside the rows, where the rows are.
 
     These are targets (-1 and +1, or numbers), row weights (empty: all one) and offsets of margins
-    (empty: all zero).
+    (empty: all zero), one a row or, (n, K), one for each class.
     """
 
     y: Any
@@ -43,7 +43,7 @@ def targets_of(block: Block, problem: Problem) -> Targets:
     weight = NO_NUMBERS if weight is None else weight
     if offset is None:
         offset = NO_NUMBERS
-    elif loss_of(problem.loss).shifts:
+    elif offset.ndim == 1 and loss_of(problem.loss).shifts:
         y, offset = y - offset, NO_NUMBERS
     xp = backend_of(block.X).xp
 

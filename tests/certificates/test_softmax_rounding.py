@@ -57,6 +57,27 @@ def test_gaps_are_true_on_hard_problems(solver, seed):
         assert model.report_.objective == pytest.approx(float(value), rel=1e-6)
 
 
+@pytest.mark.parametrize("penalty", [{}, {"l1_ratio": 0.5}, {"l1_ratio": 1.0}])
+@pytest.mark.parametrize("seed", range(8))
+def test_so_they_are_with_offsets_of_all_margins(penalty, seed):
+    rng = np.random.default_rng(100 + seed)
+    X, codes, K, C, intercept = hard(rng)
+    offset = 10.0 ** rng.uniform(-1, 1.5) * rng.standard_normal((len(codes), K))
+    reference = Reference(X, codes, C, intercept=intercept, offset=offset, **penalty)
+    for tol, max_iter in ((1e-1, 3), (1e-6, 100)):
+        model = daskglm.LogisticRegression(
+            C=C, fit_intercept=intercept, tol=tol, max_iter=max_iter, **penalty
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(X, codes, offset=offset)
+        W = np.column_stack([model.coef_, model.intercept_])[:, : reference.width]
+        value = reference.value(W)
+        truth = (value - reference.least(W)[1]) / value
+        assert float(truth) <= model.report_.relative_gap + 1e-13
+        assert model.report_.objective == pytest.approx(float(value), rel=1e-6)
+
+
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
 def test_bounds_are_not_far_from_the_truth(C):
     rng = np.random.default_rng(1)

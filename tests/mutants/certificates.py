@@ -232,8 +232,15 @@ FAULTS = [
     Fault(
         "how far the best intercepts of several classes are: without the radius of the rows",
         "certificates/softmax_rounding.py",
-        "return fixed, total * ball.radius / math.sqrt(2.0)",
-        "return fixed, total / math.sqrt(2.0)",
+        "total * ball.radius / math.sqrt(2.0)",
+        "total / math.sqrt(2.0)",
+        "certificates/test_softmax.py certificates/test_softmax_rounding.py",
+    ),
+    Fault(
+        "how far the best intercepts of several classes are: without the offsets",
+        "certificates/softmax_rounding.py",
+        "return fixed + total * self.offset / math.sqrt(2.0),",
+        "return fixed,",
         "certificates/test_softmax.py certificates/test_softmax_rounding.py",
     ),
     Fault(

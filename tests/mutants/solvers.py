@@ -66,6 +66,13 @@ LOSSES = [
 
 KERNELS = [
     Fault(
+        "several classes: margins that are made again lack the offsets",
+        "kernels/sweep_outputs.py",
+        "        _add_offsets(offset, lo, n, K, z)\n        out[",
+        "        out[",
+        "integration/test_class_offsets.py",
+    ),
+    Fault(
         "many problems: offsets ignored",
         "kernels/sweep_many.py",
         "            _add_offsets(shift, len(z), 0, n, z)\n",

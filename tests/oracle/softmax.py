@@ -14,12 +14,13 @@ class Reference:
     Groups are of all classes together. W is (K, d), or (K, d + 1) with intercepts.
     """
 
-    def __init__(self, X, y, C=1.0, s=None, intercept=True, **penalty):
+    def __init__(self, X, y, C=1.0, s=None, intercept=True, offset=None, **penalty):
         X = np.asarray(X.toarray() if sp.issparse(X) else X)
         self.X, self.y, self.intercept = X.astype(LONG), y, intercept
         n, self.d = X.shape
         self.K, more = int(y.max()) + 1, int(intercept)
         self.s = np.ones(n, LONG) if s is None else s.astype(LONG)
+        self.o = np.zeros((1, 1), LONG) if offset is None else offset.astype(LONG)
         self.C = LONG(1 if np.isinf(C) else C)
         self.rows = np.hstack([self.X, np.ones((n, more), LONG)])
         self.width = self.d + more
@@ -40,7 +41,7 @@ class Reference:
             self.free[members] &= each == 0
 
     def _shares(self, W):
-        z = self.rows @ W.T
+        z = self.rows @ W.T + self.o
         z -= z.max(axis=1, keepdims=True)
         others, each = np.exp(z), np.arange(len(z))
         others[each, z.argmax(axis=1)] = 0
@@ -58,7 +59,7 @@ class Reference:
         """How far off `value` less `least` may be: margins are rounded in long double, too."""
         W = np.asarray(W, LONG)
         p, _ = self._shares(W)
-        sizes = (np.abs(self.rows) @ np.abs(W).T).max(axis=1) + 1
+        sizes = (np.abs(self.rows) @ np.abs(W).T + np.abs(self.o)).max(axis=1) + 1
         off = self.C * (self.s * np.abs(p - np.eye(self.K)[self.y]).sum(axis=1)) @ sizes
         return 16 * np.finfo(LONG).eps * (off + self.value(W))
 

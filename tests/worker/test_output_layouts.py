@@ -41,9 +41,10 @@ def test_each_layout_adds_up_the_same(cupy, kind):
     there, margins = layout.laid_out(W), zeros(4, n)
     total, value, product = zeros(*layout.shape), zeros(1), zeros(*layout.shape)
     out = margins, total, value, zeros(0, layout.width), zeros(0, 0, 0)
+    rows = rows, codes, weight, np.empty((0, 0))
     of = np.empty((4, 0)), np.empty((2, 0), int), False
-    layout.evaluate((rows, codes, weight), there, of, 0, n, out)
-    layout.hessian_vector((rows, codes, weight), margins, layout.laid_out(V), 0, n, product)
+    layout.evaluate(rows, there, of, 0, n, out)
+    layout.hessian_vector(rows, margins, layout.laid_out(V), 0, n, product)
     again = zeros(4, n)
     layout.margins(rows, there, 0, n, again)
     found = total, product, value, margins, again

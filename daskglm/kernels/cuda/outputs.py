@@ -15,15 +15,17 @@ from daskglm.kernels.cuda import several
 from daskglm.kernels.cuda.launch import THREADS, add_up, kernel, numbers, pointer
 
 
-def margins(rows: Any, W: Any, start: int, stop: int, out: Any) -> None:
+def margins(rows: tuple[Any, Any, Any, Any], W: Any, start: int, stop: int, out: Any) -> None:
     """Write the margins of the rows [start, stop) to `out` (K, n)."""
+    X, _, _, offset = rows
     K, side = W.shape
-    for lo, hi, part in several.tiles(rows, start, stop, several.width_of(rows, side) + K):
-        out[:, lo:hi] = several.tile_of(part, side).margins(W)
+    for lo, hi, part in several.tiles(X, start, stop, several.width_of(X, side) + K):
+        z = several.tile_of(part, side).margins(W)
+        out[:, lo:hi] = z + offset[:, lo:hi] if offset.size else z
 
 
 def evaluate(
-    rows: tuple[Any, Any, Any],
+    rows: tuple[Any, Any, Any, Any],
     W: Any,
     basis: Any,
     pairs: np.ndarray,
@@ -37,8 +39,9 @@ def evaluate(
 
     Parameters
     ----------
-    rows : (X, codes, weight)
-        The class of each row, int32; weights (n,) or empty.
+    rows : (X, codes, weight, offset)
+        The class of each row, int32; weights (n,) or empty; what is added to margins, (K, n) or
+        empty.
     W : (K, side) array
     basis : (K, r) array
         Directions of `diagonal`.
@@ -53,12 +56,14 @@ def evaluate(
         - diagonal (r, side) is added the squares;
         - grams (q, side, side) are added the Grams of the pairs in their upper triangles.
     """
-    X, codes, weight = rows
+    X, codes, weight, offset = rows
     kept, sums, value, diagonal, grams = out
     (K, side), r = W.shape, len(diagonal)
     for lo, hi, part in several.tiles(X, start, stop, several.width_of(X, side) + 4 * K + r):
         tile, s = several.tile_of(part, side), _part(weight, lo, hi)
         z = tile.margins(W)
+        if offset.size:
+            z += offset[:, lo:hi]
         if kept.size:
             kept[:, lo:hi] = z
         p, slope = _softmax(z, codes[lo:hi], s, value)
@@ -71,10 +76,10 @@ def evaluate(
 
 
 def hessian_vector(
-    rows: tuple[Any, Any, Any], margin: Any, V: Any, start: int, stop: int, sums: Any
+    rows: tuple[Any, Any, Any, Any], margin: Any, V: Any, start: int, stop: int, sums: Any
 ) -> None:
     """Add the Hessian of the loss at `margin` (K, n) times V (K, side) to `sums`."""
-    X, _, weight = rows
+    X, _, weight, _ = rows
     K, side = V.shape
     for lo, hi, part in several.tiles(X, start, stop, several.width_of(X, side) + 2 * K):
         tile = several.tile_of(part, side)
