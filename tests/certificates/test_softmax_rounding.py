@@ -8,6 +8,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
 from daskglm.certificates.softmax_rounding import contrasts
+from daskglm.core.requests import Problem
+from daskglm.data.partitions import partitions
+from daskglm.engines.local import Local
+from daskglm.losses.table import find
+from tests.objectives.several import softmax_objective
 from tests.oracle.softmax import Reference
 
 
@@ -76,6 +81,34 @@ def test_so_they_are_with_offsets_of_all_margins(penalty, seed):
         truth = (value - reference.least(W)[1]) / value
         assert float(truth) <= model.report_.relative_gap + 1e-13
         assert model.report_.objective == pytest.approx(float(value), rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_best_intercepts_may_be_as_far_as_offsets_are_large(seed):
+    """At the log weights of the classes, which are best without offsets, and without features."""
+    rng = np.random.default_rng(seed)
+    n, K = 60, 4
+    X, codes = 1e-3 * rng.standard_normal((n, 2)), rng.permutation(np.arange(n) % K)
+    offset = 4.0 * rng.standard_normal((n, K)) + np.arange(K)
+    engine = Local(partitions(X, codes, None, classify=True, offset=offset).load(), threads=1)
+    loss, classes = find("multinomial"), tuple(range(K))
+    objective = softmax_objective(
+        engine,
+        Problem(loss.ref, classes=classes),
+        loss,
+        classes=classes,
+        weights=(n / K,) * K,
+        fit_intercept=True,
+        C=1.0,
+    )
+    point = objective.at(np.zeros(objective.size))
+    reference = Reference(X, codes, 1.0, offset=offset)
+    value = reference.value(np.zeros((K, 3)))
+    assert point.value == pytest.approx(float(value), rel=1e-12)
+    excess = float(value - reference.least()[1])
+    bound = objective.rounding.convex(*point.vectors, point.value, point.error, 0.0)
+    assert 0.01 * value < excess <= bound
+    engine.close()
 
 
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
