@@ -125,7 +125,8 @@ def fit(
         Iterations at most, 0 for the solver's first point; default by solver.
     sample_weight : (n,) matching container, or the name of a column of X, optional
         Non-negative factors of the rows' losses.
-    offset : (n,) matching container, or the name of a column of X, optional
+    offset : (n,) matching container, or the name of a column of X, optional; of multinomial fits
+        (n, K), a column for each class in the order of `classes_`
         Added to the margins.
     exposure : (n,) matching container, or the name of a column of X, optional
         Positive factors of the means; with a log link only.

@@ -127,7 +127,7 @@ def test_every_request_is_compared():
     assert asked == {*get_args(Request)} - apart
 
 
-def data_of(storage, y, *, classify):
+def data_of(storage, y, *, classify, of_classes=None):
     """Rows in three partitions."""
     rows = {
         "dense": lambda: X,
@@ -139,6 +139,8 @@ def data_of(storage, y, *, classify):
     beside = [da.from_array(each, chunks=140) for each in (y, *BESIDE)]
     y, weight, offset, clusters = beside
     given = {"offset": offset, "clusters": clusters, "classify": classify}
+    if of_classes is not None:
+        given["offset"] = da.from_array(of_classes, chunks=(140, 1))
     return partitions(da.concatenate(chunks), y, weight, **given)
 
 
@@ -187,6 +189,19 @@ def test_sums_are_those_of_one_thread(client, kind, storage):
         data = data_of(storage, y, classify=y is LABELS)
         with engine_of("one", client, data) as reference, engine_of(kind, client, data) as engine:
             check(engine, reference, asked)
+
+
+@pytest.mark.parametrize("storage", ["dense", "pattern"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_sums_with_an_offset_for_each_class_are_those_of_one_thread(client, kind, storage):
+    asked = [each for each in OF_LABELS if each[0] is SOFTMAX]
+    data = data_of(storage, LABELS, classify=True, of_classes=RNG.standard_normal((N, 3)))
+    plain = data_of(storage, LABELS, classify=True)
+    with engine_of("one", client, data) as reference, engine_of(kind, client, data) as engine:
+        check(engine, reference, asked)
+        with engine_of("one", client, plain) as without:
+            one, other = (each.total(*asked[0])["value"] for each in (without, reference))
+            assert abs(one - other) > 1.0
 
 
 # samples are drawn block by block, and workers have blocks of their own
