@@ -153,7 +153,7 @@ def _free_at_corners(loss, penalty, hessians):
 
 
 def _offset(loss, solver, offset):
-    taken = loss not in ("hinge", "multinomial") and solver != "sdca"
+    taken = loss != "hinge" and solver != "sdca"
     return offset == "no offset" or taken or find(loss).shifts
 
 
@@ -240,6 +240,8 @@ def _targets(case, rng, X):
 
 
 def _offsets(case, rng, y):
+    if case.loss == "multinomial":
+        return rng.choice([0.3, 3.0]) * rng.standard_normal((len(y), int(y.max()) + 1))
     offset = rng.choice([0.3, 3.0]) * rng.standard_normal(len(y))
     if case.loss in POSITIVE:  # of the size of margins
         return 0.1 * offset * float(find(case.loss).link.of_mean(y.mean() or 1.0))
@@ -344,7 +346,8 @@ def answers(case, drawn, model, C):
         return [_of_classes(reports[0], known, at)]
     intercept = case.intercept == "intercept"
     if case.loss == "multinomial":
-        known = softmax.Reference(drawn.X, drawn.y, C, drawn.weight, intercept, **drawn.penalty)
+        beside = drawn.weight, intercept, drawn.offset
+        known = softmax.Reference(drawn.X, drawn.y, C, *beside, **drawn.penalty)
         W = np.column_stack([model.coef_, model.intercept_])[:, : known.width]
         return [_of_classes(reports[0], known, W)]
     beside = drawn.weight, drawn.offset, PenaltyConfig(**drawn.penalty)
