@@ -87,7 +87,8 @@ class OutputRounding(Rounding):
         self.strong, self.strongest = penalty.strong_convexity, penalty.largest
         # what the change between V and W adds to roundings of margins and of sums of slopes
         self.changes = math.ceil(K**1.5)
-        self.row += self.changes + (facts.offset_columns > 1)  # an offset is added, too
+        self.changes += facts.offset_columns > 1  # an offset is added, too
+        self.row += self.changes
         self.terms += K**1.5 + 2 * K
         self.pairs = K * (K - 1) / 2.0
         # the intercepts of a fit without features
@@ -126,7 +127,7 @@ class OutputRounding(Rounding):
         sizes = np.linalg.norm(self.of_features(w), axis=0)
         size = float(sizes @ np.sqrt(squares[: self.width]))
         size += (float(np.linalg.norm(self.of_intercepts(w))) + self.offset) * math.sqrt(weight)
-        terms = min(self.row, int(np.count_nonzero(sizes)) + 4 + self.changes)
+        terms = min(self.row, int(np.count_nonzero(sizes)) + 3 + self.changes)
         return min(terms, RANDOM_SIGNS * math.sqrt(terms)) * UNIT * size
 
     # ---- parts of vectors
