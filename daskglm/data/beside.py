@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -87,6 +88,18 @@ def added_to_margins(offset: Any, exposure: Any, n: int, place: Place) -> np.nda
     if added is None:
         return np.log(exposed)
     return added + (np.log(exposed) if added.ndim == 1 else np.log(exposed)[:, None])
+
+
+def refuse_another_order(offset: Any, labels: Iterable[Any], place: Place) -> None:
+    """Raise ValueError where the columns of a frame are named as the classes, in another order."""
+    if getattr(offset, "ndim", 1) != 2 or not hasattr(offset, "columns"):
+        return
+    names = list(offset.columns)
+    if set(labels) <= set(names) and names != sorted(names):
+        raise ValueError(
+            f"{place}the columns of offset are {names}: give them in the order of the classes, "
+            f"{sorted(names)}"
+        )
 
 
 def _columns_of(values: Any) -> list[Any]:

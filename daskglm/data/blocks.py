@@ -25,6 +25,7 @@ from daskglm.data.beside import (
     column_of,
     float_column,
     offset_facts,
+    refuse_another_order,
     refuse_huge,
     squares_of,
 )
@@ -131,6 +132,7 @@ def to_block(
     labels, targets, largest, target_sum = None, y, 0.0, 0.0
     if classify:
         labels, targets = labels_of(y, place)
+        refuse_another_order(offset, labels, place)
     else:
         targets, largest, target_sum = float_column(y, "y", n, place, threads)
         refuse_huge(targets, largest, "y", place)

@@ -14,9 +14,11 @@ from sklearn.utils.validation import _check_feature_names, check_is_fitted, vali
 from daskglm.core.arguments import check_flag, starting_point
 from daskglm.core.decisions import predicted
 from daskglm.core.device import on_device
+from daskglm.data.beside import refuse_another_order
 from daskglm.data.containers import plain
 from daskglm.data.partitions import feature_names, is_lazy
 from daskglm.data.targets import in_memory, rows_of
+from daskglm.data.values import Place
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.fitted_data import Known, added_in, with_columns_of_fit
 from daskglm.estimators.fitted_record import record_of_fit
@@ -151,6 +153,8 @@ class LinearModel(BaseEstimator):
         check_is_fitted(self)
         X = with_columns_of_fit(self, X, (offset, exposure))
         X, beside = with_offset(X, offset, exposure)
+        if hasattr(self, "classes_"):
+            refuse_another_order(offset, self.classes_.tolist(), Place())
         if y is not None:
             beside = beside._replace(values={**beside.values, "y": plain(y)})
         features = getattr(self, "feature_names_in_", None)

@@ -120,6 +120,17 @@ def test_other_refusals():
         ValueError, match="offset should be one column, or one for each of the 3 classes, not 2"
     ):
         model.predict(X, offset=OFFSET[:, :2])
+    named = pd.DataFrame(OFFSET, columns=list("cab"))
+    for refused in (
+        lambda: LogisticRegression().fit(X, Y, offset=named),
+        lambda: model.predict(X, named),
+    ):
+        with pytest.raises(
+            ValueError, match=r"offset are \['c', 'a', 'b'\]: give them in the order"
+        ):
+            refused()
+    other = LogisticRegression().fit(X, Y, offset=named.rename(columns={"c": "z"}))
+    np.testing.assert_array_equal(other.coef_, model.coef_)
     first, second = (
         to_block(X, Y, offset=each, place=Place(), classify=True).facts
         for each in (OFFSET, OFFSET[:, 0])
