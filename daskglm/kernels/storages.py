@@ -14,6 +14,7 @@ from numba import typeof, types
 
 from daskglm.kernels import csr, dense
 from daskglm.kernels.chosen import Choice
+from daskglm.system.compiled import watch
 
 
 class Storage(NamedTuple):
@@ -138,6 +139,8 @@ def count_signs(X: Any, kinds: Any, start: int, stop: int, above: Any, below: An
 
 def register(storage: Storage) -> None:
     """Have rows of one more storage swept."""
+    if not storage.operations.__name__.startswith("daskglm."):
+        watch(storage.operations, storage.has_type)
     _of_rows.add(storage.operations, storage.has_type)
     STORAGES.append(storage)
 

@@ -20,17 +20,20 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import inspect
 import itertools
 import logging
 import os
 import pickle
 import secrets
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numba
+from numba import types
 from numba.core import sigutils
 from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
@@ -153,7 +156,9 @@ class SourcesCache(FunctionCache):
 
         numba's own key pickles the values that a closure holds, which differ between processes.
         """
-        return Key(str(sig), *codegen.magic_tuple())
+        kinds = list(_types_in(sigutils.normalize_signature(sig)[0]))
+        outside = [known for takes, known in OUTSIDE if any(map(takes, kinds))]
+        return Key(" ".join([str(sig), *outside]), *codegen.magic_tuple())
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Write machine code; where that fails, this process still has it."""
@@ -161,6 +166,26 @@ class SourcesCache(FunctionCache):
             super().save_overload(sig, data)
         except OSError as error:
             logger.info("machine code of %s is not cached: %s", self._name, error)
+
+
+# Types for which kernels call functions from outside of the package, and checksums of these.
+OUTSIDE: list[tuple[Callable[[Any], bool], str]] = []
+
+
+def watch(module: ModuleType, takes: Callable[[Any], bool]) -> None:
+    """Compile kernels for some types anew where a module from outside of the package has changed.
+
+    `takes` tells whether a numba type is one of them, which may be a part of a tuple.
+    """
+    OUTSIDE.append((takes, hashlib.sha256(inspect.getsource(module).encode()).hexdigest()))
+
+
+def _types_in(kinds: Any) -> Iterator[Any]:
+    """Return types, and those that tuples among them are made of."""
+    for kind in kinds:
+        yield kind
+        if isinstance(kind, types.BaseTuple):
+            yield from _types_in(kind)
 
 
 class Key(NamedTuple):

@@ -5,7 +5,7 @@ import inspect
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numba import types
+from numba import typeof, types
 
 from daskglm.core.batch_requests import EvaluateMany
 from daskglm.core.column_requests import ColumnGram
@@ -27,6 +27,7 @@ from daskglm.kernels.records import NO_NUMBERS, NOTHING, read_only
 from daskglm.losses.table import find, law_of
 from daskglm.objectives.primal import Objective
 from daskglm.solvers import get_solver
+from daskglm.system import compiled
 from tests.extending import category_codes
 from tests.objectives.several import ordered_objective, softmax_objective
 
@@ -79,6 +80,21 @@ D = sum(COUNTS)
 W, WEIGHT, OFFSET = RNG.standard_normal(D), RNG.random(N), RNG.random(N)
 X = sp.csr_matrix((np.ones(3 * N), (FIRST + CODES).ravel(), 3 * np.arange(N + 1)), (N, D))
 MARGINS = X @ W
+
+
+def test_kernels_are_compiled_anew_where_a_storage_from_outside_has_changed(monkeypatch):
+    codes, rows = typeof((read_only(CODES), read_only(FIRST))), typeof(read_only(np.ones((2, 2))))
+    codegen, cache = sweep.evaluate.targetctx.codegen(), sweep.evaluate._cache
+
+    def keys():
+        given = (types.Tuple([kind, rows, rows]) for kind in (codes, rows))
+        return [cache._index_key((each, rows), codegen) for each in given]
+
+    before = keys()
+    (takes,) = [takes for takes, _ in compiled.OUTSIDE if takes(codes)]
+    monkeypatch.setattr(compiled, "OUTSIDE", [(takes, "of another source")])
+    assert keys()[0] != before[0]
+    assert keys()[1] == before[1], "rows of the package"
 
 
 @pytest.fixture
