@@ -174,8 +174,8 @@ class OrdinalRounding(Rounding):
         centre; or at most `near`, of `near_thresholds`. F(w) - min F is at most |grad F|^2 /
         (2 mu), and grad F within radius |g_t|_1 of the gradient by w at t. Or, without grad F:
         |g_w|^2 / (2 mu) bounds the excess at the thresholds as they are, and the best ones are
-        bounded in the same way with mu |w*|^2 / 2 at most the objective. No
-        intercept radius is used.
+        bounded in the same way with mu |w*|^2 / 2 at most the objective. `intercept_radius` is not
+        used.
         """
         if not self.strong:
             return math.inf

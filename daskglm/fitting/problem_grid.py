@@ -417,9 +417,8 @@ class ProblemGrid:
         scale = self._scale(problem, fold)
         objective = objective_of(self.engine, problem, sides, self.loss, settings, scale)
         if fold >= 0 and self.loss.bends:
-            objective.intercept_radius = (
-                math.inf
-            )  # the mean target of these rows alone is not known
+            # the mean target of these rows alone is not known
+            objective.intercept_radius = math.inf
         return objective
 
     def _scale(self, problem: Problem, fold: int) -> np.ndarray | None:
