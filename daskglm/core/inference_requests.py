@@ -13,15 +13,16 @@ import numpy as np
 
 @dataclass(frozen=True)
 class InferenceSums:
-    """Add up what covariances of coefficients w (d,) or, with intercept, (d + 1,) are made of.
-
-    1 pass, whatever is asked for.
+    """Add up what covariances of coefficients are made of. 1 pass, whatever is asked for.
 
     Parameters
     ----------
     w : array
+        Of one margin a row and of ordered classes: as of `requests.Evaluate`. Of a softmax (p,):
+        coefficients of all classes but the first, class after class, each with its intercept last
+        if there is one; those of the first class are zero.
     curvature : {"fisher", "observed"}
-        Expected or second derivatives in the bread.
+        Expected or second derivatives in the bread; of several classes they are second ones.
     meat : bool
         Whether squares of scores are summed.
     frequency : bool
@@ -35,37 +36,11 @@ class InferenceSums:
     bread (sum s h x x'), pearson (sum s g^2 / f), weight (sum s), used (rows with s > 0),
     fractions (rows with an s that is no whole number), rows, and where asked for meat
     (sum s^2 g^2 x x', or s g^2 x x' with `frequency`) and clusters (`ClusterSums` of s g x). Upper
-    triangles of matrices are filled.
+    triangles of matrices are filled. Of several classes there is no pearson.
     """
 
     w: np.ndarray
     curvature: str = "fisher"
-    meat: bool = False
-    frequency: bool = False
-    clusters: bool = False
-
-
-@dataclass(frozen=True)
-class JointInferenceSums:
-    """Add up what covariances are made of, for a loss of all classes together. 1 pass.
-
-    Parameters
-    ----------
-    params : (p,) array
-        Multinomial: coefficients of all classes but the first, class after class, each with its
-        intercept last if there is one; those of the first class are zero. Ordinal: coefficients
-        (d,) and the thresholds, one less than classes. Classes are those of the problem.
-    ordinal : bool
-        Whether it is the ordinal loss.
-    meat, frequency, clusters : bool
-        As of `InferenceSums`.
-
-    Reply: value, gradient, bread (of second derivatives), weight, used, fractions and rows, and
-    where asked for meat and clusters, as of `InferenceSums`, but whole matrices.
-    """
-
-    params: np.ndarray
-    ordinal: bool = False
     meat: bool = False
     frequency: bool = False
     clusters: bool = False
@@ -96,33 +71,6 @@ class LeverageMeat:
     inverse: np.ndarray
     power: float
     curvature: str = "fisher"
-    frequency: bool = False
-
-
-@dataclass(frozen=True)
-class ConstantSums:
-    """Add up losses where all margins are the offset plus a constant, for each of some. 0 passes.
-
-    Reply: values, slopes, curvatures, each (constants,).
-    """
-
-    constants: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class SaturatedLikelihood:
-    """Add up log-likelihoods of the rows where each mean is its target. 0 passes.
-
-    Parameters
-    ----------
-    dispersion : float
-    frequency : bool
-        Whether a weight counts equal rows, rather than is what the family takes it for.
-
-    Reply: saturated.
-    """
-
-    dispersion: float
     frequency: bool = False
 
 
@@ -160,6 +108,4 @@ def together(labels: list[np.ndarray]) -> np.ndarray:
     return np.concatenate(labels)
 
 
-InferenceRequest = (
-    InferenceSums | JointInferenceSums | LeverageMeat | ConstantSums | SaturatedLikelihood
-)
+InferenceRequest = InferenceSums | LeverageMeat

@@ -7,7 +7,8 @@ the rows of X that were read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -16,8 +17,6 @@ import numpy as np
 from daskglm.core.batch_requests import BatchRequest, GatheredRows
 from daskglm.core.column_requests import ColumnGram, ColumnMoments, ColumnSigns
 from daskglm.core.inference_requests import ClusterSums, InferenceRequest
-from daskglm.core.ordinal_requests import OrdinalRequest
-from daskglm.core.output_requests import OutputRequest
 
 Totals = dict[str, Any]
 
@@ -111,11 +110,46 @@ class Problem:
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Evaluate loss and gradient at w (d,) or, with intercept, (d + 1,). 1 pass.
+    """Evaluate loss and gradient at w. 1 pass.
 
-    Reply: value, gradient[, gram][, diagonal]. Margins stay with the rows under `token`, unless
-    `keep` is false; curvatures too if `curved` is true. `beside` is another token whose margins are
-    kept. `exact`: the Gram is summed in float64, whatever the dtype of the rows.
+    Margins stay with the rows under `token`, unless `keep` is false. Rows whose label is not among
+    the problem's classes must have weight zero.
+
+    Parameters
+    ----------
+    w : array
+        Of one margin a row: (d,) or, with intercept, (d + 1,). Of a softmax: (K, d) or (K, d + 1),
+        row k for class k of the problem. Of ordered classes: (d + K - 1,), coefficients and then
+        thresholds, of which number k is between classes k and k + 1; they need not increase.
+    token : int
+    gram, diagonal : bool
+        Whether to add up the Hessian, and its diagonal.
+    keep : bool
+    curved : bool
+        Whether curvatures of one margin stay with the rows, too.
+    beside : int, optional
+        Another token whose margins are kept.
+    exact : bool
+        Whether Grams are summed in float64, whatever the dtype of the rows.
+    by_class : bool
+        Whether only the K diagonal blocks of a softmax are added up, each by itself.
+    basis : (K, r) array, optional
+        Directions in the space of classes: the diagonal of a softmax is in coordinates along them.
+        Default: the classes.
+
+    Reply: value, gradient (as w)[, gram (size, size)][, diagonal (size,)].
+
+    Of a softmax, grams (pairs, side, side) instead, upper triangles. Block (j, k) of the Hessian
+    is, for j < k, minus the Gram sum_i s_i p_ij p_ik (x_i, 1)(x_i, 1)', and diagonal blocks are
+    minus the sum of the others of their row: so K (K - 1) / 2 Grams, in the order (0, 1), (0, 2),
+    ..., (1, 2), ..., are all of it. diagonal is (r, side).
+
+    Of ordered classes whose loss splits these sum the two logistic terms (see `losses.ordinal`).
+    The third depends on thresholds and weights of classes alone, and is added by the objective. Of
+    other links they sum whole losses. The reply has curvatures (K - 1,), second derivatives by each
+    threshold, of which those by two thresholds are zero, but for between (K - 2,) of links that do
+    not split, by the differences of neighbours; and weights (K,) of the classes. gram (d, d) is an
+    upper triangle, beside cross (d, K - 1), by w and thresholds; diagonal is (d,).
     """
 
     w: np.ndarray
@@ -126,14 +160,40 @@ class Evaluate:
     curved: bool = False
     beside: int | None = None
     exact: bool = False
+    by_class: bool = False
+    basis: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
 class HessianVector:
-    """Hessian of the loss at a point times v. Reply: product. 1 pass."""
+    """Hessian of the loss at a point (token, w) times v. Reply: product, as v. 1 pass.
+
+    Of ordered classes, curvatures between thresholds are left out; the reply has weights (K,) of
+    the classes, too.
+    """
 
     v: np.ndarray
     at: tuple[int, np.ndarray]
+
+
+@dataclass(frozen=True)
+class EvaluateAlong:
+    """Loss on combinations of the margins of evaluated points, and constants. 0 passes.
+
+    Row r of `coefficients` (r, points) and of `constants` asks for the margins sum_j c_j z_j +
+    constant, offsets added once. One margin has (r, 1) constants, by default zero; a softmax
+    (r, K), and c_j that sum to one, as offsets are among its margins; ordered classes have
+    thresholds (r, K - 1), which take the place of constants.
+
+    Reply: values (r,). Of one margin slopes (r, k + 1) and hessians (r, k + 1, k + 1), derivatives
+    in the coefficients and the constant; of a softmax slopes (r, K) and hessians (r, K, K), in the
+    constants; of ordered classes slopes and curvatures (r, K - 1)[, between (r, K - 2)] by the
+    thresholds, and weights (K,).
+    """
+
+    points: tuple[tuple[int, np.ndarray], ...]
+    coefficients: np.ndarray
+    constants: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -168,27 +228,25 @@ class TrustRegionStep:
 
 
 @dataclass(frozen=True)
-class EvaluateAlong:
-    """Loss on affine combinations of evaluated points and the constant margin. 0 passes.
-
-    `coefficients` (m, k + 1): row m asks for the margins sum_j c_j z_j + c_k. Reply: values (m,),
-    slopes (m, k + 1) and hessians (m, k + 1, k + 1), derivatives in the coefficients.
-    """
-
-    points: tuple[tuple[int, np.ndarray], ...]
-    coefficients: np.ndarray
-
-
-@dataclass(frozen=True)
 class ResidualSums:
-    """Add up residuals of a loss of a family at an evaluated point. 0 passes.
+    """Add up residuals of a loss of a family. 0 passes.
 
-    Reply: pearson, the weighted sum of (y - mu)^2 / V(mu), and with a dispersion likelihood, its
-    logarithm (nan if the family has none).
+    Parameters
+    ----------
+    at : tuple of (int, array), optional
+        An evaluated point; None: each mean is its target.
+    dispersion : float, optional
+        Default: no likelihood is asked for.
+    frequency : bool
+        Whether a weight counts equal rows, rather than is what the family takes it for.
+
+    Reply: pearson, at a point the weighted sum of (y - mu)^2 / V(mu), else zero; likelihood, the
+    logarithm of it (nan if the family has none, or without a dispersion).
     """
 
-    at: tuple[int, np.ndarray]
+    at: tuple[int, np.ndarray] | None
     dispersion: float | None = None
+    frequency: bool = False
 
 
 @dataclass(frozen=True)
@@ -387,9 +445,26 @@ Request = (
     | DualRequest
     | BatchRequest
     | InferenceRequest
-    | OrdinalRequest
-    | OutputRequest
 )
+
+
+# Fields of requests that are vectors, each as `to` makes it.
+_VECTORS: dict[type, Callable[[Any, Callable[[Any], Any]], dict[str, Any]]] = {
+    Evaluate: lambda asked, to: {"w": to(asked.w)},
+    HessianVector: lambda asked, to: {"v": to(asked.v), "at": _points([asked.at], to)[0]},
+    EvaluateAlong: lambda asked, to: {"points": _points(asked.points, to)},
+    RateSums: lambda asked, to: {"at": _points([asked.at], to)[0]},
+}
+
+
+def _points(given: Sequence[tuple[int, Any]], to: Callable[[Any], Any]) -> tuple[Any, ...]:
+    return tuple((token, to(w)) for token, w in given)
+
+
+def with_vectors(request: Request, to: Callable[[Any], Any]) -> Request:
+    """Return a request with its vectors of coefficients as `to` makes them; others as they are."""
+    vectors = _VECTORS.get(type(request))
+    return request if vectors is None else replace(request, **vectors(request, to))
 
 
 def add(parts: list[Totals]) -> Totals:

@@ -20,7 +20,7 @@ class JointParameters(NamedTuple):
     Parameters
     ----------
     params : (p,) array
-        As `core.inference_requests.JointInferenceSums` has them.
+        As `core.inference_requests.InferenceSums` has them.
     order : tuple of int
         Places of the classes, in the order of `params`; of a multinomial fit the first is the class
         of reference.

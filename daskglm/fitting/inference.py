@@ -11,15 +11,9 @@ import numpy as np
 
 from daskglm.core.arguments import check_choice, check_flag, is_number, shown
 from daskglm.core.engine import Engine
-from daskglm.core.inference_requests import (
-    InferenceRequest,
-    InferenceSums,
-    JointInferenceSums,
-    LeverageMeat,
-    SaturatedLikelihood,
-)
+from daskglm.core.inference_requests import InferenceSums, LeverageMeat
 from daskglm.core.matrices import mirror_upper
-from daskglm.core.requests import Problem, Totals
+from daskglm.core.requests import Problem, ResidualSums, Totals
 from daskglm.data.partitions import Partitions
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.covariance import (
@@ -32,7 +26,6 @@ from daskglm.fitting.covariance import (
 from daskglm.fitting.null_model import null_value
 from daskglm.fitting.setup import loaded
 from daskglm.losses.base import LOGISTIC, Loss
-from daskglm.losses.ordinal import is_ordinal
 from daskglm.losses.table import JOINT_LOSSES, find
 
 COVARIANCES = ("classical", "HC0", "HC1", "HC2", "HC3", "cluster")
@@ -235,7 +228,7 @@ def infer(
         Those of the fit.
     order : sequence of int
         Of losses of all classes together: the places of the classes in the order of w; see
-        `JointInferenceSums`.
+        `InferenceSums`.
     client : distributed.Client, optional
         Where to run; as of `fit`.
 
@@ -258,13 +251,10 @@ def infer(
             "frequency": config.weights == "frequency",
             "clusters": config.covariance == "cluster",
         }
-        request: InferenceRequest
         if loss.name in JOINT_LOSSES:
             known = sorted(label for label, _, _ in on.engine.facts.classes)
             problem = replace(problem, classes=tuple(known[k] for k in order))
-            request = JointInferenceSums(w, is_ordinal(loss), **sums)
-        else:
-            request = InferenceSums(w, config.curvature, **sums)
+        request = InferenceSums(w, config.curvature, **sums)
         totals = {"pearson": math.nan, **on.engine.total(problem, request)}
         if config.weights == "frequency":
             _check_whole(int(totals["fractions"]))
@@ -419,7 +409,7 @@ def _log_likelihood(
         dispersion = 2.0 * value / float(totals["used"] if rows else totals["weight"])
     if family.log_density is None or not dispersion > 0.0:
         return math.nan
-    saturated = engine.total(problem, SaturatedLikelihood(dispersion, frequency))["saturated"]
+    saturated = engine.total(problem, ResidualSums(None, dispersion, frequency))["likelihood"]
     return float(saturated) - value / dispersion
 
 

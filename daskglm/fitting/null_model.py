@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from daskglm.core.device import to_host
 from daskglm.core.engine import Engine
-from daskglm.core.inference_requests import ConstantSums
-from daskglm.core.requests import Problem
+from daskglm.core.requests import EvaluateAlong, Problem, Request, Totals
 from daskglm.losses.base import Loss
 from daskglm.losses.table import JOINT_LOSSES
 from daskglm.objectives.convex import Seen, least_of_several
@@ -33,21 +33,43 @@ def null_value(engine: Engine, problem: Problem, loss: Loss, sides: Sequence[flo
         return float(-shares @ np.log(shares / shares.sum())) if none else math.nan
     if loss.classifies and not min(sides) > 0.0:
         return 0.0
-    best = [math.inf]
+    start = loss.best_constant(*sides) if loss.classifies else _margin_of_mean(loss, engine)
+    least = least_over_constants(
+        lambda request: engine.total(problem, request), loss, start, search=facts.largest_offset > 0
+    )
+    return least if math.isfinite(least) else math.nan
 
-    def ask(margins: list[float]) -> list[Seen]:
-        sums = engine.total(problem, ConstantSums(tuple(margins)))
-        known = (sums[name].tolist() for name in ("values", "slopes", "curvatures"))
-        found = [Seen(*seen) for seen in zip(margins, *known, strict=True)]
-        best[0] = min([best[0], *(seen.value for seen in found if seen.value == seen.value)])
+
+def least_over_constants(
+    ask: Callable[[Request], Totals], loss: Loss, start: float, *, search: bool
+) -> float:
+    """Return the least sum of losses of constants beside the offsets. 0 passes, some rounds.
+
+    Parameters
+    ----------
+    ask : callable
+        Passes a request about the loss to the rows.
+    start : float
+        The constant that is taken, or from which the best one is searched for.
+    search : bool
+    """
+    best = math.inf
+
+    def at(constants: list[float]) -> list[Seen]:
+        nonlocal best
+        points = np.empty((len(constants), 0))
+        sums = ask(EvaluateAlong((), points, np.array(constants)[:, None]))
+        values, slopes, hessians = (to_host(sums[k]) for k in ("values", "slopes", "hessians"))
+        known = zip(constants, values, slopes[:, 0], hessians[:, 0, 0], strict=True)
+        found = [Seen(*map(float, seen)) for seen in known]
+        best = min([best, *(seen.value for seen in found if not math.isnan(seen.value))])
         return found
 
-    start = loss.best_constant(*sides) if loss.classifies else _margin_of_mean(loss, engine)
-    if facts.largest_offset:
-        least_of_several(ask, start, smooth=True, convex=loss.convex)
+    if search:
+        least_of_several(at, start, smooth=True, convex=loss.convex)
     else:
-        ask([start])
-    return best[0] if math.isfinite(best[0]) else math.nan
+        at([start])
+    return best
 
 
 def _margin_of_mean(loss: Loss, engine: Engine) -> float:

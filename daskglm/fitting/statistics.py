@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from daskglm.core.device import to_host
-from daskglm.core.requests import EvaluateAlong, ResidualSums
-from daskglm.objectives.convex import Seen, least_of_several
+from daskglm.core.requests import ResidualSums
+from daskglm.fitting.null_model import least_over_constants
 from daskglm.objectives.margins import best_shift
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
@@ -47,7 +46,7 @@ def statistics_of(objective: Objective, point: Point) -> dict[str, float]:
             return found
         at = (objective.new_token(), point.w)  # nothing was evaluated there
     else:
-        found = {"deviance": deviance, "null_deviance": _null_deviance(objective, at)}
+        found = {"deviance": deviance, "null_deviance": _null_deviance(objective)}
 
     fixed = phi = loss.family.dispersion
     if phi is None:
@@ -97,28 +96,12 @@ def _null_deviance_of(objective: Objective, origin: Point) -> float:
     return 2.0 * (origin.value - objective.penalty.value(origin.w) - fall) / objective.scale
 
 
-def _null_deviance(objective: Objective, at: tuple[int, Any]) -> float:
-    """Return the deviance of the best constant, offsets added to it.
-
-    `at` is a point whose margins are known: they are multiplied by zero.
-    """
-    best = [math.inf]
-
-    def ask(shifts: list[float]) -> list[Seen]:
-        coefficients = np.array([[0.0, shift] for shift in shifts])
-        totals = objective.ask(EvaluateAlong((at,), coefficients))
-        values, slopes, hessians = (to_host(totals[k]) for k in ("values", "slopes", "hessians"))
-        best[0] = min(best[0], float(np.nanmin(values)))
-        return [
-            Seen(shift, float(values[k]), float(slopes[k, -1]), float(hessians[k, -1, -1]))
-            for k, shift in enumerate(shifts)
-        ]
-
+def _null_deviance(objective: Objective) -> float:
+    """Return the deviance of the best constant, offsets added to it."""
     facts, loss = objective.engine.facts, objective.loss
-    if not loss.bends and not facts.largest_offset:
-        ask([facts.target_sum / facts.weight])
-    elif loss.link is not None and loss.link.is_bounded and not facts.largest_offset:
-        ask([loss.start(facts)])
-    else:
-        least_of_several(ask, loss.start(facts), smooth=True, convex=loss.convex)
-    return 2.0 * best[0]
+    start, search = loss.start(facts), True
+    if not facts.largest_offset and not loss.bends:
+        start, search = facts.target_sum / facts.weight, False
+    elif not facts.largest_offset and loss.link is not None and loss.link.is_bounded:
+        search = False
+    return 2.0 * least_over_constants(objective.ask, loss, start, search=search)

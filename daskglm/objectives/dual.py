@@ -456,7 +456,8 @@ class Dual:
         if objective.fit_intercept:
             w = np.append(w, 0.0)
             shift = self._best_intercept(w, token, self.intercept if at is None else float(at[-1]))
-        losses = objective.ask(EvaluateAlong(((token, w),), np.array([[1.0, shift]])))["values"]
+        along = EvaluateAlong(((token, w),), np.ones((1, 1)), np.array([[shift]]))
+        losses = objective.ask(along)["values"]
         primal = objective.scale * float(losses[0]) + self.penalty.value(features[:-1])
         if objective.fit_intercept:
             w = np.append(w[:-1], shift)

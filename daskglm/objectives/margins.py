@@ -21,7 +21,7 @@ from daskglm.certificates.rounding import Rounding
 from daskglm.certificates.tangent import ByTangent
 from daskglm.core.device import to_host
 from daskglm.core.facts import DataSummary
-from daskglm.core.requests import Evaluate, HessianVector, Request, Totals
+from daskglm.core.requests import Request, Totals
 from daskglm.core.summation import SUMMED_ROWS
 from daskglm.losses.base import Loss
 from daskglm.objectives.convex import Seen, distance_to_best, least_of_several
@@ -30,18 +30,6 @@ from daskglm.penalties.penalty import Penalty
 if TYPE_CHECKING:
     from daskglm.objectives.point import ByThresholds, Point
     from daskglm.objectives.primal import Objective
-
-
-class Asked(NamedTuple):
-    """What is asked at a point; fields are those of `requests.Evaluate`."""
-
-    token: int
-    gram: bool
-    diagonal: bool
-    keep: bool
-    curved: bool
-    other: int | None
-    exact: bool
 
 
 class Sums(NamedTuple):
@@ -188,9 +176,9 @@ class Margins(ABC):
         return np.abs(w[: self.n_features])
 
     # ---- requests, and what comes back
-    @abstractmethod
-    def evaluate(self, w: Any, asked: Asked) -> Request:
-        """Return the request for sums at w."""
+    def asked(self, request: Request) -> Request:
+        """Return a request about vectors of solvers as rows take it."""
+        return request
 
     @abstractmethod
     def sums(self, w: Any, totals: Totals, *, is_sample: bool) -> Sums:
@@ -204,13 +192,9 @@ class Margins(ABC):
         """Return a point with what follows for its bound from what is known. Cost: nothing."""
         return point
 
-    @abstractmethod
-    def product(self, point: Point, v: Any) -> Request:
-        """Return the request for the losses' Hessian at a point times v."""
-
-    @abstractmethod
-    def product_of(self, totals: Totals, point: Point, v: Any) -> Any:
-        """Return that product, without C."""
+    def product(self, totals: Totals, point: Point, v: Any) -> Any:
+        """Return the losses' Hessian at a point times v, without C, of a reply."""
+        return totals["product"]
 
     @abstractmethod
     def between(self, objective: Objective, a: Point, b: Point, steps: np.ndarray) -> np.ndarray:
@@ -303,22 +287,10 @@ class OneMargin(Margins):
         positive, negative = objective.sides
         return float(negative == 0.0) - float(positive == 0.0)
 
-    def evaluate(self, w: Any, asked: Asked) -> Request:
-        """Return the request for sums at w."""
-        return Evaluate(w, *asked)
-
     def sums(self, w: Any, totals: Totals, *, is_sample: bool) -> Sums:
         """Return the sums of a reply at w."""
         of_hessian = totals.get("gram"), totals.get("diagonal")
         return Sums(totals["value"], totals["gradient"], *of_hessian)
-
-    def product(self, point: Point, v: Any) -> Request:
-        """Return the request for the losses' Hessian at a point times v."""
-        return HessianVector(v, (point.token, point.w))
-
-    def product_of(self, totals: Totals, point: Point, v: Any) -> Any:
-        """Return that product, without C."""
-        return totals["product"]
 
     def between(self, objective: Objective, a: Point, b: Point, steps: np.ndarray) -> np.ndarray:
         """Return sums of losses at a + t (b - a), which `Objective.along` has."""

@@ -17,11 +17,10 @@ import numpy as np
 from daskglm.certificates.ordinal import OrdinalByConvexity, OrdinalByTangent
 from daskglm.certificates.ordinal_rounding import OrdinalRounding, hessian_of_gaps
 from daskglm.core.facts import DataSummary
-from daskglm.core.ordinal_requests import EvaluateOrdinal, OrdinalAlong, OrdinalHessianVector
-from daskglm.core.requests import Request, Totals
+from daskglm.core.requests import EvaluateAlong, Totals
 from daskglm.losses.base import Loss
 from daskglm.losses.ordinal import OrderedLink, barrier, barrier_curvature, barrier_slope
-from daskglm.objectives.margins import Asked, Margins, Sums
+from daskglm.objectives.margins import Margins, Sums
 from daskglm.objectives.point import ByThresholds
 from daskglm.penalties.penalty import Penalty
 
@@ -145,23 +144,18 @@ class Ordered(Margins):
         return found
 
     # ---- requests, and what comes back
-    def evaluate(self, w: np.ndarray, asked: Asked) -> Request:
-        """Return the request for sums at w. Curvatures are made anew from margins, never kept."""
-        features, t = self._parts(w)
-        token, gram, diagonal, keep, _, other, exact = asked
-        return EvaluateOrdinal(features, t, token, gram, diagonal, keep, other, exact)
-
     def sums(self, w: np.ndarray, totals: Totals, *, is_sample: bool) -> Sums:
         """Return the sums of a reply at w, and the barriers."""
         t, weights = self._parts(w)[1], self._weights(totals, is_sample=is_sample)
-        slopes = totals["slopes"] + self._barrier_slopes(t, weights)
+        gradient = np.array(totals["gradient"])
+        gradient[self.width :] += self._barrier_slopes(t, weights)
         each = totals["curvatures"]
         gaps = self._by_gaps(t, weights, totals.get("between"))
         by_thresholds = hessian_of_gaps(gaps) + np.diag(each)
         diagonal = totals.get("diagonal")
         return Sums(
             float(totals["value"]) + float(self._barrier(t, weights)),
-            np.append(totals["gradient"], slopes),
+            gradient,
             self._whole(totals, by_thresholds) if "gram" in totals else None,
             None if diagonal is None else np.append(diagonal, np.diag(by_thresholds)),
             ByThresholds(each, gaps),
@@ -188,17 +182,12 @@ class Ordered(Margins):
             )
         return replace(point, near=near)
 
-    def product(self, point: Point, v: np.ndarray) -> Request:
-        """Return the request for the losses' Hessian at a point times v."""
-        (features, t), (along, shifts) = self._parts(point.w), self._parts(v)
-        return OrdinalHessianVector(along, shifts, t, (point.token, features))
-
-    def product_of(self, totals: Totals, point: Point, v: np.ndarray) -> np.ndarray:
-        """Return that product, without C."""
-        shifts = self._parts(v)[1]
+    def product(self, totals: Totals, point: Point, v: np.ndarray) -> np.ndarray:
+        """Return the losses' Hessian at a point times v, without C, of a reply."""
         assert point.by_thresholds is not None
-        by = totals["by"] + hessian_of_gaps(point.by_thresholds.gaps) @ shifts
-        return np.append(totals["product"], by)
+        product = np.array(totals["product"])
+        product[self.width :] += hessian_of_gaps(point.by_thresholds.gaps) @ v[self.width :]
+        return product
 
     def between(self, objective: Objective, a: Point, b: Point, steps: np.ndarray) -> np.ndarray:
         """Return sums of losses at a + t (b - a), without C. Cost: 0 passes, 1 round."""
@@ -216,8 +205,8 @@ class Ordered(Margins):
         coefficients: np.ndarray,
         thresholds: np.ndarray,
     ) -> Totals:
-        at = tuple((point.token, self._parts(point.w)[0]) for point in points)
-        return objective.ask(OrdinalAlong(at, coefficients, thresholds))
+        at = tuple((point.token, point.w) for point in points)
+        return objective.ask(EvaluateAlong(at, coefficients, thresholds))
 
     # ---- thresholds
     def near_constants(self, objective: Objective, point: Point) -> Point:

@@ -24,7 +24,9 @@ from daskglm.core.engine import Engine
 from daskglm.core.inference_requests import InferenceSums
 from daskglm.core.matrices import mirror_upper
 from daskglm.core.requests import (
+    Evaluate,
     EvaluateAlong,
+    HessianVector,
     Problem,
     Request,
     Totals,
@@ -32,7 +34,7 @@ from daskglm.core.requests import (
 )
 from daskglm.core.view import Drawn, Part
 from daskglm.losses.base import Loss
-from daskglm.objectives.margins import Asked, Margins, OneMargin
+from daskglm.objectives.margins import Margins, OneMargin
 from daskglm.objectives.point import Point
 from daskglm.objectives.rows import Rows
 from daskglm.penalties.penalty import Penalty
@@ -249,8 +251,8 @@ class Objective:
         gram, diagonal, keep = gram and inside, diagonal and inside, keep or not inside
         exact = gram and (exact or self.rounding.is_exact)
         other = beside.token if beside else None
-        asked = Asked(token, gram, diagonal, keep, curved, other, exact)
-        totals = self.ask(self.margins.evaluate(w, asked))
+        evaluate = Evaluate(w, token, gram, diagonal, keep, curved, other, exact)
+        totals = self.ask(self.margins.asked(evaluate))
         if not inside:
             return Point(self, w, math.inf, np.full(self.size, math.nan), token)
         if self.xp is not np:
@@ -317,8 +319,8 @@ class Objective:
 
     def hessian_vector(self, point: Point, v: np.ndarray) -> np.ndarray:
         """Multiply v by the Hessian at an evaluated point. Cost: 1 pass, 1 round."""
-        totals = self.ask(self.margins.product(point, v))
-        product = self.margins.product_of(totals, point, v)
+        totals = self.ask(self.margins.asked(HessianVector(v, (point.token, point.w))))
+        product = self.margins.product(totals, point, v)
         return self.scale * product + self.penalty.quadratic.hessian_vector(v)
 
     def trust_region_step(self, point: Point, metric: Any, radius: float) -> Totals:
@@ -352,7 +354,8 @@ class Objective:
         if not self.margins.moves_alike:
             raise NotImplementedError("margins with several constants are searched by `between`")
         coefficients = np.atleast_2d(coefficients)
-        totals = self.ask(EvaluateAlong(tuple((p.token, p.w) for p in points), coefficients))
+        at = tuple((point.token, point.w) for point in points)
+        totals = self.ask(EvaluateAlong(at, coefficients[:, :-1], coefficients[:, -1:]))
 
         # products of the points in the penalty; the last is the intercept's, which has no penalty
         inner = np.zeros((len(points) + 1, len(points) + 1))

@@ -8,9 +8,8 @@ import numpy as np
 
 from daskglm.core.device import to_host
 from daskglm.core.engine import Engine
-from daskglm.core.requests import Problem, Request, Totals
+from daskglm.core.requests import Problem, Request, Totals, with_vectors
 from daskglm.core.view import ALL, Columns, Part, View
-from daskglm.objectives.host_vectors import moved
 
 
 @dataclass
@@ -56,7 +55,7 @@ class Rows:
     def ask(self, request: Request) -> Totals:
         """Pass a request to the engine, counting passes."""
         if self.moves:
-            request = moved(request, self.engine.capabilities.xp.asarray)
+            request = with_vectors(request, self.engine.capabilities.xp.asarray)
         totals = self.engine.total(self.problem, request, self.view)
         self.meter.passes += totals["rows"] / max(self.engine.facts.n_rows, 1)
         self.meter.waited += totals.get("waited", 0.0)

@@ -21,10 +21,9 @@ from daskglm.certificates.softmax import SoftmaxByTangent
 from daskglm.certificates.softmax_rounding import OutputRounding, contrasts
 from daskglm.core.facts import DataSummary
 from daskglm.core.matrices import mirror_upper
-from daskglm.core.output_requests import EvaluateOutputs, OutputsAlong, OutputsHessianVector
-from daskglm.core.requests import Request, Totals
+from daskglm.core.requests import Evaluate, EvaluateAlong, Request, Totals, with_vectors
 from daskglm.losses.base import Loss
-from daskglm.objectives.margins import Asked, Margins, Sums
+from daskglm.objectives.margins import Margins, Sums
 from daskglm.penalties.penalty import Penalty
 
 if TYPE_CHECKING:
@@ -180,11 +179,10 @@ class Softmax(Margins):
         return np.tile(values.reshape(self.sets, self.width).max(axis=0), self.sets)
 
     # ---- requests, and what comes back
-    def evaluate(self, w: np.ndarray, asked: Asked) -> Request:
-        """Return the request for sums at w. Curvatures are made anew from margins, never kept."""
-        basis = self.basis if asked.diagonal else None
-        how: Any = {"basis": basis, "keep": asked.keep, "beside": asked.other, "exact": asked.exact}
-        return EvaluateOutputs(self.matrix(w), asked.token, asked.gram, **how)
+    def asked(self, request: Request) -> Request:
+        """Return a request about vectors of solvers as rows take it: about W."""
+        request = with_vectors(request, self.matrix)
+        return replace(request, basis=self.basis) if isinstance(request, Evaluate) else request
 
     def sums(self, w: np.ndarray, totals: Totals, *, is_sample: bool) -> Sums:
         """Return the sums of a reply at w."""
@@ -234,12 +232,8 @@ class Softmax(Margins):
         hessian[fixed, fixed] += np.where(curvature > 0.0, curvature, 1.0)
         return hessian
 
-    def product(self, point: Point, v: np.ndarray) -> Request:
-        """Return the request for the losses' Hessian at a point times v."""
-        return OutputsHessianVector(self.matrix(v), (point.token, self.matrix(point.w)))
-
-    def product_of(self, totals: Totals, point: Point, v: np.ndarray) -> np.ndarray:
-        """Return that product, without C."""
+    def product(self, totals: Totals, point: Point, v: np.ndarray) -> np.ndarray:
+        """Return the losses' Hessian at a point times v, without C, of a reply."""
         return self.vector(totals["product"])
 
     def between(self, objective: Objective, a: Point, b: Point, steps: np.ndarray) -> np.ndarray:
@@ -257,7 +251,7 @@ class Softmax(Margins):
         shifts: np.ndarray,
     ) -> Totals:
         at = tuple((point.token, self.matrix(point.w)) for point in points)
-        return objective.ask(OutputsAlong(at, coefficients, shifts))
+        return objective.ask(EvaluateAlong(at, coefficients, shifts))
 
     # ---- blocks of the Hessian
     def class_blocks(self, objective: Objective, w: np.ndarray) -> np.ndarray:
@@ -266,7 +260,7 @@ class Softmax(Margins):
         The penalty is among them. Cost: 1 pass, 1 round.
         """
         how: Any = {"gram": True, "by_class": True, "keep": False}
-        request = EvaluateOutputs(self.matrix(w), objective.new_token(), **how)
+        request = Evaluate(self.matrix(w), objective.new_token(), **how)
         blocks: np.ndarray = objective.scale * objective.ask(request)["grams"]
         for block in blocks:
             mirror_upper(block)
@@ -276,8 +270,7 @@ class Softmax(Margins):
 
     def class_diagonals(self, objective: Objective, w: np.ndarray) -> np.ndarray:
         """Return the diagonals of `class_blocks`, (K, side). Cost: 1 pass, 1 round."""
-        basis = np.eye(self.outputs)
-        request = EvaluateOutputs(self.matrix(w), objective.new_token(), basis=basis, keep=False)
+        request = Evaluate(self.matrix(w), objective.new_token(), diagonal=True, keep=False)
         diagonals: np.ndarray = objective.scale * objective.ask(request)["diagonal"]
         diagonals[:, : self.width] += self._curvature_of_a_set(objective)
         return diagonals

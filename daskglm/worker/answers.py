@@ -3,71 +3,90 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any
 
 from daskglm.core.batch_requests import EvaluateMany, HeldOutLosses, ScoreHeldOut, WeighGroups
 from daskglm.core.column_requests import ColumnGram, ColumnMoments, ColumnSigns
-from daskglm.core.inference_requests import (
-    ConstantSums,
-    InferenceSums,
-    JointInferenceSums,
-    LeverageMeat,
-    SaturatedLikelihood,
-)
-from daskglm.core.ordinal_requests import EvaluateOrdinal, OrdinalAlong, OrdinalHessianVector
-from daskglm.core.output_requests import EvaluateOutputs, OutputsAlong, OutputsHessianVector
+from daskglm.core.inference_requests import InferenceSums, LeverageMeat
 from daskglm.core.requests import (
     DualLine,
     DualSave,
     DualShape,
     DualValue,
+    Evaluate,
     EvaluateAlong,
+    HessianVector,
+    Problem,
     RateSums,
     ResidualSums,
     Spread,
     Totals,
 )
-from daskglm.worker import batched, class_rows, columns, held_out, inference, ordinal, outputs
+from daskglm.losses.ordinal import is_ordinal
+from daskglm.losses.table import loss_of
+from daskglm.worker import batched, columns, held_out, inference, one_margin, ordinal, outputs
 from daskglm.worker.asked import Asked
 from daskglm.worker.column_gram import column_gram
 from daskglm.worker.rates import rate_sums
 from daskglm.worker.residuals import residual_sums
 
-# By type of request. `Shard` answers those about one margin a row, and dual ones, itself.
+
+def _shape_of(problem: Problem) -> ModuleType:
+    """Return the module that answers for a problem's shape of margins."""
+    if not problem.classes:
+        return one_margin
+    return ordinal if is_ordinal(loss_of(problem.loss)) else outputs
+
+
+def _by_shape(name: str) -> Callable[[Asked[Any]], Totals]:
+    """Return what has the function of this name answer, of the module for a problem's shape."""
+
+    def answer(asked: Asked[Any]) -> Totals:
+        totals: Totals = getattr(_shape_of(asked.problem), name)(asked)
+        return totals
+
+    return answer
+
+
+def _at_a_point(work: Callable[[Asked[Any]], Totals]) -> Callable[[Asked[Any]], Totals]:
+    """Return what answers once the margins of the point are there, if the request has one."""
+
+    def answer(asked: Asked[Any]) -> Totals:
+        at = asked.request.at
+        read = 0 if at is None else one_margin.update_margins(asked, [at])
+        totals = work(asked)
+        return {**totals, "rows": totals["rows"] + read}
+
+    return answer
+
+
+# By type of request. `Shard` answers dual ones, and those about trust regions, itself.
 ANSWERS: dict[type, Callable[[Asked[Any]], Totals]] = {
     ColumnMoments: columns.column_moments,
     ColumnSigns: columns.column_signs,
     Spread: columns.spread,
-    EvaluateOutputs: outputs.evaluate,
-    OutputsHessianVector: outputs.hessian_vector,
-    OutputsAlong: outputs.along,
-    EvaluateOrdinal: ordinal.evaluate,
-    OrdinalHessianVector: ordinal.hessian_vector,
-    OrdinalAlong: ordinal.along,
+    ColumnGram: _at_a_point(column_gram),
+    RateSums: _at_a_point(rate_sums),
+    ResidualSums: _at_a_point(residual_sums),
+    Evaluate: _by_shape("evaluate"),
+    HessianVector: _by_shape("hessian_vector"),
+    EvaluateAlong: _by_shape("along"),
     EvaluateMany: batched.evaluate_many,
     WeighGroups: batched.weigh_groups,
     ScoreHeldOut: held_out.score_held_out,
     HeldOutLosses: held_out.held_out_losses,
     InferenceSums: inference.inference_sums,
-    JointInferenceSums: inference.joint_inference_sums,
     LeverageMeat: inference.meat_by_leverage,
-    ConstantSums: inference.constant_sums,
-    SaturatedLikelihood: inference.saturated_likelihood,
-}
-# Of sums at a point, once its margins are there.
-AT_A_POINT: dict[type, Callable[[Asked[Any]], Totals]] = {
-    ColumnGram: column_gram,
-    RateSums: rate_sums,
-    ResidualSums: residual_sums,
 }
 
 
 def _has_point(shard: Any, caches: Sequence[Any], request: RateSums | ResidualSums) -> bool:
-    return all(request.at[0] in cache.margins for cache in caches)
+    return request.at is None or all(request.at[0] in cache.margins for cache in caches)
 
 
 def _has_points(shard: Any, caches: Sequence[Any], request: EvaluateAlong) -> bool:
-    return all(token in cache.margins for cache in caches for token, _ in request.points)
+    return all(token in cache.known_margins for cache in caches for token, _ in request.points)
 
 
 def _has_state(shard: Any, caches: Sequence[Any], request: DualLine | DualSave | DualValue) -> bool:
@@ -76,22 +95,14 @@ def _has_state(shard: Any, caches: Sequence[Any], request: DualLine | DualSave |
     return all(number is not None and number in known for number in numbers)
 
 
-def _always(shard: Any, caches: Sequence[Any], request: Any) -> bool:
-    return True
-
-
 # Whether a shard and the caches of its blocks answer a request without its rows; no type that is
 # missing here is answered so.
 FROM_CACHE: dict[type, Callable[[Any, Sequence[Any], Any], bool]] = {
-    ConstantSums: _always,
-    SaturatedLikelihood: _always,
     # a GPU's partitions depend on the columns that rows share
     DualShape: lambda shard, caches, request: shard.device == "cpu",
     RateSums: _has_point,
     ResidualSums: _has_point,
     EvaluateAlong: _has_points,
-    OrdinalAlong: class_rows.has_margins,
-    OutputsAlong: class_rows.has_margins,
     DualLine: _has_state,
     DualSave: _has_state,
     DualValue: _has_state,

@@ -10,9 +10,14 @@ from daskglm.core.facts import DataSummary
 from daskglm.core.requests import Problem, Totals
 from daskglm.data.blocks import Block
 from daskglm.kernels import cpu as host
+from daskglm.losses.base import Law
+from daskglm.losses.table import law_of
 from daskglm.worker.pieces import Piece
 
 R = TypeVar("R")
+
+# Threads get sums of their own while all of them fit in these bytes.
+SUMS_BYTES = 1 << 30
 
 
 class Each(Protocol):
@@ -56,6 +61,15 @@ class Asked(Generic[R]):
         return self.caches[0].backend if self.caches else host
 
     @property
+    def law(self) -> Law:
+        """The problem's loss as kernels take it."""
+        return law_of(self.problem.loss, compiled=self.backend is host)
+
+    @property
     def in_host_memory(self) -> bool:
         """Whether all rows are in host memory."""
         return all(cache.backend is host for cache in self.caches)
+
+    def add_up(self, work: Callable[[list[Piece]], Totals], nbytes: int) -> Totals:
+        """Add up what threads find, as many of them as have room for sums of so many bytes each."""
+        return self.each(work, max(1, SUMS_BYTES // nbytes) if nbytes else None)

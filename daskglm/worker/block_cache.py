@@ -70,6 +70,15 @@ class BlockCache:
         return self.offsets
 
     @property
+    def known_margins(self) -> Margins:
+        """The margins of points that are here, of the shape that the problem's losses are about."""
+        if not self.problem.classes:
+            return self.margins
+        rows = self.of_classes
+        known = rows is not None and rows.classes == self.problem.classes
+        return rows.margins if rows is not None and known else Margins(0)
+
+    @property
     def data(self) -> RowData:
         """The rows with their targets, weights and offsets, as kernels take them."""
         return self.rows, self.y, self.weight, self.offset

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 
 from daskglm.core.device import to_host
-from daskglm.core.ordinal_requests import OrdinalAlong
-from daskglm.core.output_requests import OutputsAlong
 from daskglm.data.blocks import Block
 from daskglm.kernels.records import NOTHING, read_only
 from daskglm.worker.margins import Margins
@@ -73,13 +71,3 @@ class ClassRows:
         offset = xp.ascontiguousarray(cache.offsets.T) if each else NO_OFFSETS
         found = cache.of_classes = cls(classes, outputs, xp.asarray(codes), weights, offset, xp)
         return found
-
-
-def has_margins(shard: Any, caches: Sequence[Any], request: OrdinalAlong | OutputsAlong) -> bool:
-    """Return whether the caches of all blocks answer a request without their rows."""
-    return all(
-        cache.of_classes is not None
-        and cache.of_classes.classes == cache.problem.classes
-        and all(token in cache.of_classes.margins for token, _ in request.points)
-        for cache in caches
-    )

@@ -14,11 +14,8 @@ import numpy as np
 
 from daskglm.core.inference_requests import (
     ClusterSums,
-    ConstantSums,
     InferenceSums,
-    JointInferenceSums,
     LeverageMeat,
-    SaturatedLikelihood,
     together,
 )
 from daskglm.core.requests import Totals
@@ -29,7 +26,7 @@ from daskglm.kernels import gram_side
 from daskglm.kernels.records import NOTHING
 from daskglm.kernels.storages import rows_between
 from daskglm.losses.base import Law
-from daskglm.losses.table import law_of, loss_of
+from daskglm.losses.table import law_of
 from daskglm.worker.asked import Asked
 from daskglm.worker.joint_inference import joint_sums
 from daskglm.worker.leverage import beside, leverage_meat
@@ -37,8 +34,6 @@ from daskglm.worker.pieces import Piece
 
 # Bytes of the features of a run of rows in float64. Chosen for a second-level cache of 1 MiB.
 RUN_BYTES = 1 << 19
-# Threads get private sums each while all of them fit in these bytes.
-SUMS_BYTES = 1 << 30
 # Bytes of a stored value of sparse rows, with its index.
 SPARSE_BYTES = 12
 
@@ -79,8 +74,10 @@ class _Out(NamedTuple):
 
 
 def inference_sums(asked: Asked[InferenceSums]) -> Totals:
-    """Answer a request for the covariance of the coefficients of one margin."""
+    """Answer a request for the covariance of coefficients."""
     _need_host_memory(asked)
+    if asked.problem.classes:
+        return _of_classes(asked)
     problem, request, blocks, caches = asked.problem, asked.request, asked.blocks, asked.caches
     d = asked.n_features
     laws = _Laws(
@@ -107,13 +104,12 @@ def inference_sums(asked: Asked[InferenceSums]) -> Totals:
 
     side = gram_side(d)
     nbytes = 8 * (side * side * (1 + request.meat) + len(groups.labels) * (d + 2))
-    totals = asked.each(work, max(1, int(SUMS_BYTES // nbytes)))
+    totals = asked.add_up(work, nbytes)
     return _reply(request, groups.labels, totals, d) | {"rows": asked.facts.n_rows}
 
 
-def joint_inference_sums(asked: Asked[JointInferenceSums]) -> Totals:
+def _of_classes(asked: Asked[InferenceSums]) -> Totals:
     """Answer a request for the covariance of the coefficients of all classes."""
-    _need_host_memory(asked)
     blocks, classes = asked.blocks, asked.problem.classes
     groups = _groups(blocks) if asked.request.clusters else _Groups(NOTHING, [], [])
     return joint_sums(asked, [_class_codes(block, classes) for block in blocks], groups)
@@ -122,10 +118,7 @@ def joint_inference_sums(asked: Asked[JointInferenceSums]) -> Totals:
 def meat_by_leverage(asked: Asked[LeverageMeat]) -> Totals:
     """Answer a request for scores that are weighted by the leverages of their rows."""
     _need_host_memory(asked)
-    d = asked.n_features
-    steps = [_rows_of_run(block, d) for block in asked.blocks]
-    found = leverage_meat(asked.problem, asked.request, asked.caches, steps, d, asked.each)
-    return found | {"rows": asked.facts.n_rows}
+    return leverage_meat(asked, [_rows_of_run(block, asked.n_features) for block in asked.blocks])
 
 
 def _need_host_memory(asked: Asked[Any]) -> None:
@@ -237,41 +230,3 @@ def _class_codes(block: Block, classes: tuple[Any, ...]) -> np.ndarray:
     table = np.array([places.get(label, 0) for label in block.labels], np.intp)
     codes: np.ndarray = table[block.y]
     return codes
-
-
-# ---- likelihood
-def constant_sums(asked: Asked[ConstantSums]) -> Totals:
-    """Add up the losses of one margin for all rows, plus their offsets; for each of some."""
-    constants = asked.request.constants
-    law, count = law_of(asked.problem.loss), len(constants)
-    at = np.column_stack([np.zeros(count), constants])
-    values, slopes, hessians = np.zeros(count), np.zeros((count, 2)), np.zeros((count, 2, 2))
-    for cache in asked.caches:
-        n = len(cache.y)
-        beside = cache.y, cache.weight, cache.offset
-        host.margins.along(law, *beside, (np.zeros(n),), at, 0, n, (values, slopes, hessians))
-    found = {"values": values, "slopes": slopes[:, 1], "curvatures": hessians[:, 1, 1]}
-    return {**found, "rows": 0}
-
-
-def saturated_likelihood(asked: Asked[SaturatedLikelihood]) -> Totals:
-    """Add up the log-likelihoods of targets that are their own means; NaN where none is known."""
-    request, ref = asked.request, asked.problem.loss
-    family = loss_of(ref).family
-    density = None if family is None else family.log_density
-    if density is None or family is None:
-        return {"saturated": np.nan, "rows": 0}
-    total, p1 = 0.0, ref.p1
-    phi = request.dispersion
-    for cache in asked.caches:
-        y, weight = np.asarray(cache.targets), np.asarray(cache.weight)
-        if len(weight):
-            y, weight = y[weight > 0.0], weight[weight > 0.0]
-        else:
-            weight = np.ones(1)
-        if request.frequency:
-            each = weight * density(y, y, 1.0, phi, p1)
-        else:
-            each = density(y, y, weight, phi, p1)
-        total += float(np.broadcast_to(each, y.shape).sum())
-    return {"saturated": total, "rows": 0}

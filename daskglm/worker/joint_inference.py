@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit
 
-from daskglm.core.inference_requests import ClusterSums, JointInferenceSums
+from daskglm.core.inference_requests import ClusterSums, InferenceSums
 from daskglm.core.requests import Totals
 from daskglm.kernels.ordinal import NUMBERS, edges_of, link_terms
 from daskglm.kernels.records import NO_NUMBERS, read_only
@@ -24,8 +24,10 @@ from daskglm.losses.ordinal import (
     barrier,
     barrier_curvature,
     barrier_slope,
+    is_ordinal,
     link_of_loss,
 )
+from daskglm.losses.table import loss_of
 from daskglm.worker.asked import Asked
 from daskglm.worker.pieces import Piece
 
@@ -52,9 +54,7 @@ class _Found(NamedTuple):
     bread: np.ndarray
 
 
-def joint_sums(
-    asked: Asked[JointInferenceSums], codes: Sequence[np.ndarray], groups: Any
-) -> Totals:
+def joint_sums(asked: Asked[InferenceSums], codes: Sequence[np.ndarray], groups: Any) -> Totals:
     """Answer a request with sums over the rows of all blocks.
 
     Parameters
@@ -65,10 +65,10 @@ def joint_sums(
         Clusters of the rows, where they are asked for.
     """
     request, caches = asked.request, asked.caches
-    p, d = len(request.params), asked.n_features
-    add: Callable[[JointInferenceSums, _Run], _Found]
+    p, d = len(request.w), asked.n_features
+    add: Callable[[InferenceSums, _Run], _Found]
     add = partial(_multinomial, len(asked.problem.classes) - 1)
-    if request.ordinal:
+    if is_ordinal(loss_of(asked.problem.loss)):
         add = partial(_ordinal, link_of_loss(asked.problem.loss.name))
 
     def work(pieces: list[Piece]) -> Totals:
@@ -128,9 +128,9 @@ def _run_of(cache: Any, codes: np.ndarray, at: slice, d: int) -> _Run:
     return _Run(X, codes[at], np.asarray(weight, np.float64), offset)
 
 
-def _multinomial(others: int, request: JointInferenceSums, run: _Run) -> _Found:
+def _multinomial(others: int, request: InferenceSums, run: _Run) -> _Found:
     """The softmax, whose first class has coefficients of zero, unlike the `others`."""
-    B = request.params.reshape(others, -1)
+    B = request.w.reshape(others, -1)
     n, d = run.X.shape
     X = run.X if B.shape[1] == d else np.column_stack([run.X, np.ones(n)])
     Z = np.column_stack([np.zeros(n), X @ B.T])
@@ -209,12 +209,12 @@ def _link_terms(link: OrderedLink, z: np.ndarray, t: np.ndarray, run: _Run) -> _
     return _Terms(float(value), of[0], -of[2], of[1], of[3], np.zeros(n), of[4])
 
 
-def _ordinal(link: OrderedLink, request: JointInferenceSums, run: _Run) -> _Found:
+def _ordinal(link: OrderedLink, request: InferenceSums, run: _Run) -> _Found:
     """Ordered classes."""
     d, s, y = run.X.shape[1], run.weight, run.code
-    t = request.params[d:]
+    t = request.w[d:]
     n, m, rows = len(y), len(t), np.arange(len(y))
-    z = run.X @ request.params[:d] + run.offset
+    z = run.X @ request.w[:d] + run.offset
     of = _logit_terms(z, t, run) if link.splits else _link_terms(link, z, t, run)
     below, above = y > 0, y < m
     inner = below & above

@@ -13,13 +13,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from daskglm.core.inference_requests import LeverageMeat
-from daskglm.core.requests import Problem, Totals
+from daskglm.core.requests import Totals
 from daskglm.kernels import cpu as host
 from daskglm.kernels import gram_side
 from daskglm.kernels.records import NO_NUMBERS, NOTHING, read_only
 from daskglm.kernels.storages import matrix_of, rows_between
 from daskglm.losses.table import law_of
-from daskglm.worker.asked import Each
+from daskglm.worker.asked import Asked
 from daskglm.worker.pieces import Piece
 
 # Value of 1 - h below which the fit follows a row whatever its target: rounding of h, which grows
@@ -29,8 +29,6 @@ FULL = 1e-8
 RUN_BYTES = 1 << 19
 # Rows of a run, at least.
 FEWEST = 64
-# Threads get private sums each while all of them fit in these bytes.
-SUMS_BYTES = 1 << 30
 
 
 def quadratic_forms(X: Any, inverse: np.ndarray) -> np.ndarray:
@@ -54,18 +52,12 @@ def quadratic_forms(X: Any, inverse: np.ndarray) -> np.ndarray:
     return found + inverse[d, d] if len(inverse) > d else found
 
 
-def leverage_meat(
-    problem: Problem,
-    request: LeverageMeat,
-    caches: Sequence[Any],
-    steps: Sequence[int],
-    d: int,
-    each: Each,
-) -> Totals:
+def leverage_meat(asked: Asked[LeverageMeat], steps: Sequence[int]) -> Totals:
     """Answer a request with sums over the rows of all blocks.
 
     `steps` are the rows of a run of each block.
     """
+    problem, request, caches, d = asked.problem, asked.request, asked.caches, asked.n_features
     bread = law_of(problem.loss, curvature=request.curvature)
     kind = "squared_slope_of_each" if request.frequency else "squared_slope"
     meat_law = law_of(problem.loss, curvature=kind)
@@ -96,8 +88,9 @@ def leverage_meat(
                 cache.kernels.evaluate_exactly(meat_law, (rows, y, less, offset), w, b, 0, n, out)
         return {"meat": meat, "full": full}
 
-    totals = each(work, max(1, int(SUMS_BYTES // (8 * side * side))))
-    return {"meat": totals["meat"][:size, :size].copy(), "full": totals["full"]}
+    totals = asked.add_up(work, 8 * side * side)
+    meat = totals["meat"][:size, :size].copy()
+    return {"meat": meat, "full": totals["full"], "rows": asked.facts.n_rows}
 
 
 # ---- one run of rows

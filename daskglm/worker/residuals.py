@@ -22,22 +22,25 @@ def residual_sums(asked: Asked[ResidualSums]) -> Totals:
     family, link = loss.family, loss.link
     assert family is not None
     assert link is not None
-    token = request.at[0]
 
     def add(cache: Any, run: slice) -> tuple[float, float]:
         y: Any = to_host(cache.targets[run])
         weight, offset = (
             to_host(values[run]) if len(values) else None for values in (cache.weight, cache.offset)
         )
-        z = to_host(cache.margins[token][run])
-        mean = link.mean(z if offset is None else z + offset)
-        s = np.ones(len(z)) if weight is None else weight
-        pearson = float((s * np.square(y - mean) / family.variance(mean, loss.p1)).sum())
+        s, mean, pearson = np.ones(len(y)) if weight is None else weight, y, 0.0
+        if request.at is not None:
+            z = to_host(cache.margins[request.at[0]][run])
+            mean = link.mean(z if offset is None else z + offset)
+            pearson = float((s * np.square(y - mean) / family.variance(mean, loss.p1)).sum())
         if request.dispersion is None or family.log_density is None:
             return pearson, np.nan
         if weight is not None and not (counted := s > 0.0).all():
             y, mean, s = y[counted], mean[counted], s[counted]
-        density = family.log_density(y, mean, s, request.dispersion, loss.p1)
+        if request.frequency:
+            density = s * family.log_density(y, mean, 1.0, request.dispersion, loss.p1)
+        else:
+            density = family.log_density(y, mean, s, request.dispersion, loss.p1)
         return pearson, float(density.sum())
 
     def work(pieces: list[Piece]) -> Totals:

@@ -11,43 +11,29 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, get_args
 
-import numpy as np
-
-from daskglm.core.column_requests import ColumnGram
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import (
     DualRequest,
-    Evaluate,
-    EvaluateAlong,
-    HessianVector,
     Problem,
-    RateSums,
     Request,
-    ResidualSums,
     Totals,
     TrustRegionStep,
     add,
 )
 from daskglm.core.view import ALL, Part, View
 from daskglm.data.blocks import Block
-from daskglm.kernels import backend_of, for_rows, gram_side
+from daskglm.kernels import backend_of, for_rows
 from daskglm.kernels import cpu as host
-from daskglm.kernels.records import NOTHING
-from daskglm.losses.base import Law
-from daskglm.losses.table import law_of
-from daskglm.worker.answers import ANSWERS, AT_A_POINT
+from daskglm.worker.answers import ANSWERS
 from daskglm.worker.asked import Asked
 from daskglm.worker.block_cache import BlockCache
 from daskglm.worker.columns import RestrictedRows
 from daskglm.worker.device_placement import AS_THEY_ARE, DeviceConfig, place
 from daskglm.worker.dual_cpu import OnThreads
 from daskglm.worker.dual_state import DualBackend, DualWorker
-from daskglm.worker.margins import Fill, update
+from daskglm.worker.one_margin import update_curvature
 from daskglm.worker.pieces import Piece, divide
 from daskglm.worker.subsampling import draw
-
-# Threads get a private Gram each while all of them fit in these bytes.
-GRAM_BYTES = 1 << 30
 
 
 class Shard:
@@ -221,68 +207,10 @@ class Shard:
             return add([work(part) for part in pieces])
         return add(list(self.pool.map(work, pieces)))
 
-    def _evaluate(self, asked: Asked[Evaluate]) -> Totals:
-        law, request, caches = self._law(asked), asked.request, asked.caches
-        d = self.facts.n_features or 0
-        size = len(request.w)
-        zeros = self.backend.zeros
-        w, b = self.backend.coefficients(request.w, d)
-        keep, curved = (request.keep, request.curved) if self.backend is host else (True, True)
-        uncurved = request.gram and not request.exact
-        bare = [
-            not curved or (uncurved and self.backend.gram_without_curvature(cache.rows))
-            for cache in caches
-        ]
-        for i, cache in enumerate(caches if keep else []):
-            # else it is read anew if need be
-            cache.reserve(request.token, [request.beside] if cache.margins.kept > 1 else [])
-            if not bare[i]:
-                cache.curvature_of = request.token
-        side = gram_side(d) if request.gram else 0
-
-        def work(pieces: list[Piece]) -> Totals:
-            sums = zeros(d + 2)
-            diagonal = zeros(d + 1 if request.diagonal else 0)
-            gram = zeros(side, side)
-            for i, lo, hi in pieces:
-                m = caches[i]
-                z = m.margins[request.token] if keep else NOTHING
-                curvature = NOTHING
-                if keep and not bare[i]:
-                    curvature = m.curvature
-                evaluate = m.kernels.evaluate_exactly if request.exact else m.kernels.evaluate
-                evaluate(law, m.data, w, b, lo, hi, (z, curvature, sums, diagonal, gram))
-            return {"sums": sums, "diagonal": diagonal, "gram": gram}
-
-        threads = max(1, int(GRAM_BYTES // (8 * side * side))) if side else None
-        totals = self._each(work, threads)
-        sums = totals["sums"]
-        reply = {"value": sums[d + 1], "gradient": sums[:size], "rows": self.facts.n_rows}
-        if request.diagonal:
-            reply["diagonal"] = totals["diagonal"][:size]
-        if request.gram:
-            reply["gram"] = self.backend.xp.ascontiguousarray(totals["gram"][:size, :size])
-        return reply
-
-    def _hessian_vector(self, asked: Asked[HessianVector]) -> Totals:
-        request, caches, d = asked.request, asked.caches, asked.n_features
-        v, b = self.backend.coefficients(request.v, d)
-        read = self._update_curvature(self._law(asked), request.at, caches)
-
-        def work(pieces: list[Piece]) -> Totals:
-            out = self.backend.zeros(d + 1)
-            for i, lo, hi in pieces:
-                m = caches[i]
-                m.kernels.hessian_vector(m.rows, m.curvature, v, b, lo, hi, out)
-            return {"product": out}
-
-        product = self._each(work)["product"]
-        return {"product": product[: len(request.v)], "rows": self.facts.n_rows + read}
-
     def _trust_region_step(self, asked: Asked[TrustRegionStep]) -> Totals:
         ranks, request, caches = self.ranks, asked.request, asked.caches
         try:
-            read = self._update_curvature(self._law(asked), request.at, caches)
+            read = update_curvature(asked, request.at)
             new = self._workspace(request, caches)
         except Exception:
             if ranks is not None:
@@ -319,74 +247,12 @@ class Shard:
         )
         return True
 
-    def _evaluate_along(self, asked: Asked[EvaluateAlong]) -> Totals:
-        law, request, caches = self._law(asked), asked.request, asked.caches
-        read = self._update_margins(request.points, caches)
-        tokens = [token for token, _ in request.points]
-        m, k = request.coefficients.shape
-
-        def work(pieces: list[Piece]) -> Totals:
-            out = np.zeros(m), np.zeros((m, k)), np.zeros((m, k, k))
-            for i, lo, hi in pieces:
-                of = caches[i].y, caches[i].weight, caches[i].offset
-                Z = tuple(caches[i].margins[token] for token in tokens)
-                self.backend.margins.along(law, *of, Z, request.coefficients, lo, hi, out)
-            return dict(zip(("values", "slopes", "hessians"), out, strict=True))
-
-        return {**self._each(work), "rows": read}
-
-    def _at_a_point(self, asked: Asked[ColumnGram | RateSums | ResidualSums]) -> Totals:
-        read = self._update_margins([asked.request.at], asked.caches)
-        reply = AT_A_POINT[type(asked.request)](asked)
-        return {**reply, "rows": reply["rows"] + read}
-
     def _ascend(self, asked: Asked[DualRequest]) -> Totals:
-        return self.ascent.answer(self._law(asked), asked.request, asked.caches)
-
-    def _law(self, asked: Asked[Any]) -> Law:
-        return law_of(asked.problem.loss, compiled=self.backend is host)
-
-    def _update_curvature(self, law: Law, at: tuple[int, Any], caches: Sequence[BlockCache]) -> int:
-        """Cache the curvatures of a point in all blocks; return the number of rows read for it."""
-        token, read = at[0], 0
-        behind = {i for i, cache in enumerate(caches) if cache.curvature_of != token}
-        if behind:
-            read = self._update_margins([at], caches)
-
-            def work(pieces: list[Piece]) -> Totals:
-                for i, lo, hi in pieces:
-                    if i in behind:
-                        m = caches[i]
-                        self.backend.margins.curvatures(
-                            law, *m.data[1:], m.margins[token], lo, hi, m.curvature
-                        )
-                return {}
-
-            self._each(work)
-            for i in behind:
-                caches[i].curvature_of = token
-        return read
-
-    def _update_margins(
-        self, points: Sequence[tuple[int, np.ndarray]], caches: Sequence[BlockCache]
-    ) -> int:
-        """Cache the margins of all points in all blocks; return the number of rows read for it."""
-
-        def filled(at: np.ndarray) -> Fill:
-            w, b = self.backend.coefficients(at, self.facts.n_features or 0)
-            return lambda i, lo, hi, out: caches[i].kernels.margins(
-                caches[i].rows, w, b, lo, hi, out
-            )
-
-        return update(points, caches, filled, self._each)
+        return self.ascent.answer(asked.law, asked.request, asked.caches)
 
 
-# Requests about one margin a row, and dual ones, by type.
+# Requests that change what a shard keeps beside caches, by type.
 OWN: dict[type, Callable[[Shard, Asked[Any]], Totals]] = {
-    Evaluate: Shard._evaluate,
-    HessianVector: Shard._hessian_vector,
-    EvaluateAlong: Shard._evaluate_along,
     TrustRegionStep: Shard._trust_region_step,
-    **dict.fromkeys(AT_A_POINT, Shard._at_a_point),
     **dict.fromkeys(get_args(DualRequest), Shard._ascend),
 }

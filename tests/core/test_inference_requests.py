@@ -8,10 +8,9 @@ import pytest
 from daskglm.core.inference_requests import (
     ClusterSums,
     InferenceSums,
-    SaturatedLikelihood,
     together,
 )
-from daskglm.core.requests import add, size_of
+from daskglm.core.requests import ResidualSums, add, size_of
 
 
 def sums(labels, first):
@@ -44,7 +43,7 @@ def test_bytes_of_a_reply_count_both_arrays():
     assert size_of({"clusters": found, "value": 1.0}) == found.nbytes == 3 * 8 + 6 * 8
 
 
-@pytest.mark.parametrize("request_", [InferenceSums(np.ones(2)), SaturatedLikelihood(1.0)])
+@pytest.mark.parametrize("request_", [InferenceSums(np.ones(2)), ResidualSums(None, 1.0)])
 def test_requests_travel(request_):
     again = pickle.loads(pickle.dumps(request_))
     assert type(again) is type(request_)

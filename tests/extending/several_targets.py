@@ -6,7 +6,7 @@ import numpy as np
 import scipy.linalg
 
 from daskglm.certificates.rounding import Rounding
-from daskglm.core.requests import Evaluate, EvaluateAlong, HessianVector
+from daskglm.core.requests import EvaluateAlong, with_vectors
 from daskglm.core.view import ALL
 from daskglm.objectives.margins import Margins, Sums
 
@@ -72,8 +72,11 @@ class SeveralTargets(Margins):
     def _split(self, w):
         return w.reshape(self.targets, self.width)
 
-    def evaluate(self, w, asked):
-        return Each(tuple(Evaluate(v, *asked) for v in self._split(w)))
+    def asked(self, request):
+        def one(k):
+            return with_vectors(request, lambda v: self._split(v)[k])
+
+        return Each(tuple(one(k) for k in range(self.targets)))
 
     def sums(self, w, totals, *, is_sample):
         parts = totals["parts"]
@@ -85,18 +88,13 @@ class SeveralTargets(Margins):
             more[1] = np.concatenate([part["diagonal"] for part in parts])
         return Sums(value, gradient, *more)
 
-    def product(self, point, v):
-        pairs = zip(self._split(v), self._split(point.w), strict=True)
-        return Each(tuple(HessianVector(u, (point.token, w)) for u, w in pairs))
-
-    def product_of(self, totals, point, v):
+    def product(self, totals, point, v):
         return np.concatenate([part["product"] for part in totals["parts"]])
 
     def between(self, objective, a, b, steps):
-        way = np.stack([1 - steps, steps, np.zeros(len(steps))], axis=1)
-        pairs = zip(self._split(a.w), self._split(b.w), strict=True)
-        asked = (EvaluateAlong(((a.token, v), (b.token, w)), way) for v, w in pairs)
-        return sum(part["values"] for part in objective.ask(Each(tuple(asked)))["parts"])
+        way = np.stack([1 - steps, steps], axis=1)
+        request = EvaluateAlong(((a.token, a.w), (b.token, b.w)), way)
+        return sum(part["values"] for part in objective.ask(self.asked(request))["parts"])
 
     def near_constants(self, objective, point):
         return point

@@ -9,8 +9,7 @@ import scipy.sparse as sp
 
 import daskglm
 from daskglm import LogisticRegression, LogisticRegressionCV
-from daskglm.core.output_requests import EvaluateOutputs, OutputsAlong, OutputsHessianVector
-from daskglm.core.requests import Problem
+from daskglm.core.requests import Evaluate, EvaluateAlong, HessianVector, Problem
 from daskglm.data.blocks import Place, to_block
 from daskglm.losses.table import find
 from daskglm.worker.device_placement import DeviceConfig
@@ -148,10 +147,10 @@ def test_sums_on_a_device_are_those_of_the_host(cupy, kind, d):
     block = to_block(rows, codes, weight, offset, place=Place(), classify=True)
     host, device = (Shard([block], 1), Shard([block], 1, where=DeviceConfig("cuda", None)))
     asked = [
-        EvaluateOutputs(W, 1, gram=d < 100),
-        OutputsHessianVector(V, (1, W)),
-        OutputsHessianVector(V, (2, W)),  # margins that are not cached
-        OutputsAlong(((1, W),), np.ones((1, 1)), np.zeros((1, 4))),
+        Evaluate(W, 1, gram=d < 100),
+        HessianVector(V, (1, W)),
+        HessianVector(V, (2, W)),  # margins that are not cached
+        EvaluateAlong(((1, W),), np.ones((1, 1)), np.zeros((1, 4))),
     ]
     dense = rows.toarray() if sp.issparse(rows) else rows
     z = np.column_stack([dense, np.ones(321)]) @ W.T + offset

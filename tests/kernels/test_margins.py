@@ -20,7 +20,9 @@ def test_hull_agrees_with_direct_evaluation_without_a_pass(case):
     engine.total(problem, Evaluate(w, 1))
     engine.total(problem, Evaluate(other, 2))
     coefficients = np.array([[0.3, 0.7, 0.0], [-1.0, 2.0, 0.0], [1.0, 0.0, 0.25]])
-    got = engine.total(problem, EvaluateAlong(((1, w), (2, other)), coefficients))
+    got = engine.total(
+        problem, EvaluateAlong(((1, w), (2, other)), coefficients[:, :2], coefficients[:, 2:])
+    )
     assert got["rows"] == 0
     basis = np.stack([X @ w, X @ other, np.ones(len(y))], axis=1)
     for m, c in enumerate(coefficients):

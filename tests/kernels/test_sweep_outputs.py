@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from daskglm.core.output_requests import EvaluateOutputs, OutputsAlong, OutputsHessianVector
-from daskglm.core.requests import Problem
+from daskglm.core.requests import Evaluate, EvaluateAlong, HessianVector, Problem
 from daskglm.losses.table import find
 from daskglm.worker.output_layouts import DENSE_WIDTH
 from tests.covering import each_choice
@@ -24,7 +23,7 @@ def test_sums_are_those_of_numpy(kind, dtype, n, d, K):
     expected = sums(X, codes, weight, W, V)
     engine = engine_of(X, codes, weight)
     problem = replace(PROBLEM, classes=tuple(range(K)))
-    found = engine.total(problem, EvaluateOutputs(W, 1, gram=True, basis=np.eye(K)))
+    found = engine.total(problem, Evaluate(W, 1, gram=True, diagonal=True))
     assert found["rows"] == n
     assert found["value"] == pytest.approx(expected["value"], rel=1e-13)
     scale = np.abs(expected["gradient"]).max()
@@ -34,7 +33,7 @@ def test_sums_are_those_of_numpy(kind, dtype, n, d, K):
     grams = np.triu(expected["grams"])
     tolerance = (1e-5 if single else 1e-12) * np.abs(grams).max()
     np.testing.assert_allclose(np.triu(found["grams"]), grams, atol=tolerance)
-    exact = engine.total(problem, EvaluateOutputs(W, 2, gram=True, exact=True))
+    exact = engine.total(problem, Evaluate(W, 2, gram=True, exact=True))
     np.testing.assert_allclose(np.triu(exact["grams"]), grams, atol=1e-12 * np.abs(grams).max())
 
     of_class = [
@@ -47,7 +46,7 @@ def test_sums_are_those_of_numpy(kind, dtype, n, d, K):
     ]
     diagonals = np.array([np.diag(each) for each in of_class])
     np.testing.assert_allclose(found["diagonal"], diagonals, rtol=1e-10)
-    product = engine.total(problem, OutputsHessianVector(V, (1, W)))
+    product = engine.total(problem, HessianVector(V, (1, W)))
     scale = np.abs(expected["product"]).max()
     np.testing.assert_allclose(product["product"], expected["product"], atol=1e-12 * scale)
 
@@ -56,11 +55,11 @@ def test_without_an_intercept():
     X, codes, weight, W, V = draw()
     W[:, -1] = V[:, -1] = 0.0
     expected, engine = sums(X, codes, weight, W, V), engine_of(X, codes, weight)
-    found = engine.total(PROBLEM, EvaluateOutputs(W[:, :-1], 1, gram=True))
+    found = engine.total(PROBLEM, Evaluate(W[:, :-1], 1, gram=True))
     assert found["value"] == pytest.approx(expected["value"], rel=1e-13)
     np.testing.assert_allclose(found["gradient"], expected["gradient"][:, :-1], atol=1e-11)
     assert found["grams"].shape == (6, 7, 7)
-    product = engine.total(PROBLEM, OutputsHessianVector(V[:, :-1], (1, W[:, :-1])))
+    product = engine.total(PROBLEM, HessianVector(V[:, :-1], (1, W[:, :-1])))
     np.testing.assert_allclose(product["product"], expected["product"][:, :-1], atol=1e-11)
 
 
@@ -74,22 +73,22 @@ def test_sums_of_wide_sparse_rows_are_those_of_numpy(kind, dtype, n, K):
     expected = sums(X, codes, weight, W, V)
     engine = engine_of(X, codes, weight)
     problem = replace(PROBLEM, classes=tuple(range(K)))
-    found = engine.total(problem, EvaluateOutputs(W, 1, basis=np.eye(K)))
+    found = engine.total(problem, Evaluate(W, 1, diagonal=True, basis=np.eye(K)))
     assert found["value"] == pytest.approx(expected["value"], rel=1e-13)
     scale = np.abs(expected["gradient"]).max()
     np.testing.assert_allclose(found["gradient"], expected["gradient"], atol=1e-13 * scale)
     scale = np.abs(expected["product"]).max()
     for token in (1, 2):  # margins that are cached, and others that are not
-        product = engine.total(problem, OutputsHessianVector(V, (token, W)))
+        product = engine.total(problem, HessianVector(V, (token, W)))
         assert product["rows"] == token * n
         np.testing.assert_allclose(product["product"], expected["product"], atol=1e-12 * scale)
-    request = OutputsAlong(((1, W),), np.ones((1, 1)), np.zeros((1, K)))
+    request = EvaluateAlong(((1, W),), np.ones((1, 1)), np.zeros((1, K)))
     assert engine.total(problem, request)["values"][0] == pytest.approx(expected["value"])
 
 
 def test_grams_of_wide_rows_are_of_dense_tiles():
     X, codes, weight, W, V = draw(90, DENSE_WIDTH + 8, 3, kind="csr")
     expected, engine = sums(X, codes, weight, W, V), engine_of(X, codes, weight)
-    found = engine.total(replace(PROBLEM, classes=(0, 1, 2)), EvaluateOutputs(W, 1, gram=True))
+    found = engine.total(replace(PROBLEM, classes=(0, 1, 2)), Evaluate(W, 1, gram=True))
     grams = np.triu(expected["grams"])
     np.testing.assert_allclose(np.triu(found["grams"]), grams, atol=1e-12 * np.abs(grams).max())

@@ -184,7 +184,7 @@ FAULTS = [
     ),
     Fault(
         "products with the Hessian take curvatures of another point",
-        "worker/shard.py",
+        "worker/one_margin.py",
         "if cache.curvature_of != token}",
         "if cache.curvature_of is None}",
         "worker/test_shard.py worker/test_block_cache.py solvers/test_tron.py",

@@ -43,11 +43,11 @@ FAULTS = [
     Fault(
         "null model: offsets ignored, no search for the best constant",
         "fitting/null_model.py",
-        "    if facts.largest_offset:\n"
-        "        least_of_several(ask, start, smooth=True, convex=loss.convex)\n"
+        "    if search:\n"
+        "        least_of_several(at, start, smooth=True, convex=loss.convex)\n"
         "    else:\n"
-        "        ask([start])\n",
-        "    ask([start])\n",
+        "        at([start])\n",
+        "    at([start])\n",
         "estimators/test_inference.py fitting/test_inference.py",
     ),
     Fault(

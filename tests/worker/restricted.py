@@ -57,7 +57,9 @@ def requests(k):
         Evaluate(w, 1, gram=True, diagonal=True),
         HessianVector(v, (1, w)),
         Evaluate(v, 2),
-        EvaluateAlong(((1, w), (2, v)), np.array([[0.5, 0.5, 0.1], [1.0, 0.0, -0.2]])),
+        EvaluateAlong(
+            ((1, w), (2, v)), np.array([[0.5, 0.5], [1.0, 0.0]]), np.array([[0.1], [-0.2]])
+        ),
     ]
 
 
@@ -79,7 +81,8 @@ def answers(A, y, weight=None, offset=None):
 
     first, gram = evaluated(w)
     Z = np.column_stack([B @ w, B @ v, np.ones(len(y))])
-    found = [at(Z @ c) for c in requests(A.shape[1])[3].coefficients]
+    along = requests(A.shape[1])[3]
+    found = [at(Z @ np.append(*c)) for c in zip(along.coefficients, along.constants, strict=True)]
     return [
         {**first, "gram": np.triu(gram), "diagonal": np.diag(gram)},
         {"product": gram @ v},

@@ -27,7 +27,7 @@ ROUND = [
     Evaluate(W, 1, gram=True, diagonal=True),
     HessianVector(np.ones(13), (1, W)),
     Evaluate(2 * W, 2),
-    EvaluateAlong(((1, W), (2, 2 * W)), np.array([[0.5, 0.5, 0.1]])),
+    EvaluateAlong(((1, W), (2, 2 * W)), np.array([[0.5, 0.5]]), np.array([[0.1]])),
     HessianVector(np.ones(13), (1, W)),
 ]
 

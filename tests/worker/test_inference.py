@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from daskglm.core.inference_requests import InferenceSums, SaturatedLikelihood
-from daskglm.core.requests import LossRef, Problem
+from daskglm.core.inference_requests import InferenceSums
+from daskglm.core.requests import LossRef, Problem, ResidualSums
 from daskglm.data.blocks import to_block
 from daskglm.data.values import Place
 from daskglm.losses.table import LOSSES
@@ -123,7 +123,7 @@ def test_rows_without_clusters_are_told():
 
 
 def test_few_threads_where_sums_are_large(monkeypatch):
-    monkeypatch.setattr(inference, "SUMS_BYTES", 1)
+    monkeypatch.setattr("daskglm.worker.asked.SUMS_BYTES", 1)
     monkeypatch.setattr("daskglm.worker.pieces.INLINE_WORK", 0)
     many = shard(threads=3)
     asked = []
@@ -141,7 +141,7 @@ def test_saturated_likelihoods(name, frequency, weight):
     problem = Problem(LOSSES[name].ref)
     family, phi = LOSSES[name].family, 1.0 if name == "poisson" else 0.7
     reply = shard(weight=weight, offset=None, y=y).answer(
-        problem, SaturatedLikelihood(phi, frequency=frequency)
+        problem, ResidualSums(None, phi, frequency=frequency)
     )
     total = 0.0
     for y_i, s in zip(y, np.ones(N) if weight is None else weight, strict=True):
@@ -149,10 +149,10 @@ def test_saturated_likelihoods(name, frequency, weight):
             total += s * family.log_density(y_i, y_i, 1.0, phi, 0.0)
         elif s:
             total += family.log_density(y_i, y_i, s, phi, 0.0)
-    np.testing.assert_allclose(reply["saturated"], total, rtol=1e-12)
+    np.testing.assert_allclose(reply["likelihood"], total, rtol=1e-12)
     assert reply["rows"] == 0
 
 
 def test_families_without_a_likelihood_have_none():
-    reply = shard().answer(Problem(LossRef("tweedie", 2.5)), SaturatedLikelihood(1.0))
-    assert np.isnan(reply["saturated"])
+    reply = shard().answer(Problem(LossRef("tweedie", 2.5)), ResidualSums(None, 1.0))
+    assert np.isnan(reply["likelihood"])

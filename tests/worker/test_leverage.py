@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from daskglm.core.inference_requests import ConstantSums, LeverageMeat
-from daskglm.core.requests import LossRef, Problem
+from daskglm.core.inference_requests import LeverageMeat
+from daskglm.core.requests import EvaluateAlong, LossRef, Problem
 from daskglm.worker import inference, leverage
 from daskglm.worker.leverage import quadratic_forms
 from tests.worker.test_inference import (
@@ -94,10 +94,11 @@ def test_sums_of_one_margin(weight, offset):
     mu = np.exp(0.3 + (0.0 if offset is None else offset)) * np.ones(N)
     terms = np.where(Y > 0, Y * np.log(np.maximum(Y, 1.0) / mu), 0.0) - Y + mu
     reply = shard(weight=weight, offset=offset).answer(
-        Problem(LossRef("poisson")), ConstantSums((1.0, 0.3))
+        Problem(LossRef("poisson")),
+        EvaluateAlong((), np.empty((2, 0)), np.array([[1.0], [0.3]])),
     )
-    wanted = {"values": s @ terms, "slopes": s @ (mu - Y), "curvatures": s @ mu}
+    wanted = {"values": s @ terms, "slopes": s @ (mu - Y), "hessians": s @ mu}
     assert reply.keys() == {*wanted, "rows"}
     for name, value in wanted.items():
+        assert reply[name].shape == (2, 1, 1)[: {"values": 1, "slopes": 2}.get(name, 3)]
         assert reply[name][1] == pytest.approx(value, rel=1e-12)
-        assert len(reply[name]) == 2

@@ -3,22 +3,23 @@
 import numpy as np
 import pytest
 
-from daskglm.core.ordinal_requests import EvaluateOrdinal, OrdinalAlong, OrdinalHessianVector
-from daskglm.core.requests import LossRef, Problem
+from daskglm.core.requests import Evaluate, EvaluateAlong, HessianVector, LossRef, Problem
 from daskglm.core.view import Drawn, View
 from daskglm.data.blocks import Place, to_block
-from daskglm.worker.class_rows import has_margins
+from daskglm.worker.answers import FROM_CACHE
 from daskglm.worker.shard import Shard
 
 CLASSES = ("a", "b", "c")
 PROBLEM = Problem(LossRef("ordinal"), classes=CLASSES)
-W, T = np.linspace(-1, 1, 40), np.array([-0.7, 0.4])
+T = np.array([-0.7, 0.4])
+W = np.append(np.linspace(-1, 1, 40), T)
+ALONG = np.append(np.ones(40), [0.5, -1.0])
 ROUND = [
-    EvaluateOrdinal(W, T, 1, gram=True, diagonal=True),
-    OrdinalHessianVector(np.ones(40), np.array([0.5, -1.0]), T, (1, W)),
-    EvaluateOrdinal(2 * W, 2 * T, 2, beside=1),
-    OrdinalAlong(((1, W), (2, 2 * W)), np.array([[0.5, 0.5]]), T[None]),
-    OrdinalHessianVector(np.ones(40), np.array([0.5, -1.0]), T, (1, W)),
+    Evaluate(W, 1, gram=True, diagonal=True),
+    HessianVector(ALONG, (1, W)),
+    Evaluate(2 * W, 2, beside=1),
+    EvaluateAlong(((1, W), (2, 2 * W)), np.array([[0.5, 0.5]]), T[None]),
+    HessianVector(ALONG, (1, W)),
 ]
 
 
@@ -75,9 +76,10 @@ def test_rows_that_were_read_are_counted():
     assert [reply["rows"] for reply in transcript(shard([3000]), forget=True)][3:] == [16000, 16000]
     caches = list(kept.caches.values())
     along = ROUND[3]
-    assert has_margins(kept, caches, along)
-    other = OrdinalAlong(((7, W),), np.ones((1, 1)), T[None])
-    assert not has_margins(kept, caches, other)
+    from_cache = FROM_CACHE[EvaluateAlong]
+    assert from_cache(kept, caches, along)
+    other = EvaluateAlong(((7, W),), np.ones((1, 1)), T[None])
+    assert not from_cache(kept, caches, other)
 
 
 def test_labels_that_are_not_among_the_classes_count_as_any():
@@ -85,14 +87,13 @@ def test_labels_that_are_not_among_the_classes_count_as_any():
     rng = np.random.default_rng(1)
     X, y = rng.standard_normal((n, 2)), rng.integers(0, 4, n)
     weight = (y != 2).astype(float)
-    w, t = np.array([1.0, -1.0]), np.array([-1.0, 1.0])
-    request = EvaluateOrdinal(w, t, 1, gram=True)
+    request = Evaluate(np.array([1.0, -1.0, -1.0, 1.0]), 1, gram=True)
     all_rows = Shard([to_block(X, y, weight, place=Place(), classify=True)], 1)
     kept = y != 2
     fewer = Shard([to_block(X[kept], y[kept], place=Place(), classify=True)], 1)
     problem = Problem(LossRef("ordinal"), classes=(0, 1, 3))
     got, want = all_rows.answer(problem, request), fewer.answer(problem, request)
-    for name in ("value", "gradient", "slopes", "curvatures", "weights"):
+    for name in ("value", "gradient", "curvatures", "weights"):
         np.testing.assert_allclose(got[name], want[name], rtol=1e-12, atol=1e-12)
 
 

@@ -73,9 +73,9 @@ def test_replies_are_those_of_rows_in_memory(source, room):
         Evaluate(w, 1, gram=True),
         HessianVector(v, (1, w)),
         Evaluate(v, 2, diagonal=True),
-        EvaluateAlong(((1, w), (2, v)), np.array([[0.5, 0.5, 0.1]])),
+        EvaluateAlong(((1, w), (2, v)), np.array([[0.5, 0.5]]), np.array([[0.1]])),
         EvaluateAlong(
-            ((3, w + v), (2, v)), np.array([[0.5, 0.5, 0.1]])
+            ((3, w + v), (2, v)), np.array([[0.5, 0.5]]), np.array([[0.1]])
         ),  # the margins of one are not known
     ):
         got, wanted = streamed.answer(problem, request), kept.answer(problem, request)
@@ -94,7 +94,7 @@ def test_rows_are_read_for_passes_only_and_the_next_while_one_is_at_work(source)
     problem, w = Problem(LossRef("logistic"), 1.0), np.zeros(7)
     streamed.answer(problem, Evaluate(w, 1))
     assert reads() == 20
-    streamed.answer(problem, EvaluateAlong(((1, w),), np.array([[1.0, 0.3]])))
+    streamed.answer(problem, EvaluateAlong(((1, w),), np.array([[1.0]]), np.array([[0.3]])))
     assert reads() == 20, "margins are remembered"
     assert all(block.X is None for shard in streamed.shards for block in shard.blocks)
     assert all(cache.rows is None for shard in streamed.shards for cache in shard.caches.values())
@@ -216,7 +216,7 @@ def test_columns_are_copied_from_one_read_and_then_asked_in_memory(source):
         Evaluate(w, 1, gram=True),
         HessianVector(v, (1, w)),
         Evaluate(v, 2, diagonal=True),
-        EvaluateAlong(((1, w), (2, v)), np.array([[0.5, 0.5, 0.1]])),
+        EvaluateAlong(((1, w), (2, v)), np.array([[0.5, 0.5]]), np.array([[0.1]])),
     ):
         asked = (request, View(columns=Columns(1, columns)))
         got, wanted = streamed.answer(problem, *asked), kept.answer(problem, *asked)

@@ -7,8 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from daskglm.core.device import gpu
-from daskglm.core.ordinal_requests import EvaluateOrdinal, OrdinalAlong, OrdinalHessianVector
-from daskglm.core.requests import LossRef, Problem
+from daskglm.core.requests import Evaluate, EvaluateAlong, HessianVector, LossRef, Problem
 from daskglm.data.blocks import Place, to_block
 from daskglm.worker.device_placement import DeviceConfig
 from daskglm.worker.shard import Shard
@@ -45,13 +44,15 @@ def requests(d):
     shifts = np.array([0.5, -1.0, 2.0])
     lines = np.array([[0.5, 0.5], [1.0, 0.0], [2.0, -3.0]])
     return [
-        EvaluateOrdinal(w, T, 1, gram=True, exact=True),
-        EvaluateOrdinal(w, T, 1, diagonal=True),
-        EvaluateOrdinal(v, 2 * T, 2, beside=1),
-        OrdinalHessianVector(v, shifts, T, (1, w)),
-        OrdinalAlong(((1, w), (2, v)), lines, np.stack([T, 2 * T, T + 1.0])),
-        OrdinalAlong(((3, w),), np.array([[1.0]]), T[None]),
-        EvaluateOrdinal(w, T, 4, keep=False),
+        Evaluate(np.append(w, T), 1, gram=True, exact=True),
+        Evaluate(np.append(w, T), 1, diagonal=True),
+        Evaluate(np.append(v, 2 * T), 2, beside=1),
+        HessianVector(np.append(v, shifts), (1, np.append(w, T))),
+        EvaluateAlong(
+            ((1, np.append(w, T)), (2, np.append(v, T))), lines, np.stack([T, 2 * T, T + 1.0])
+        ),
+        EvaluateAlong(((3, np.append(w, T)),), np.array([[1.0]]), T[None]),
+        Evaluate(np.append(w, T), 4, keep=False),
     ]
 
 
@@ -85,12 +86,12 @@ def test_tiles_and_chunks_from_host_memory_change_nothing(cupy, monkeypatch, nam
 def test_grams_of_single_rows_are_summed_in_their_precision(cupy):
     host, device, X = both("single", 4000)
     w = np.ones(X.shape[1]) / 8.0
-    exact = host.answer(PROBLEM, EvaluateOrdinal(w, T, 1, gram=True, exact=True))["gram"]
+    exact = host.answer(PROBLEM, Evaluate(np.append(w, T), 1, gram=True, exact=True))["gram"]
     scale = np.sqrt(np.outer(np.diag(exact), np.diag(exact)))
     errors = [
         np.abs(np.triu(found["gram"] - exact) / scale).max()
         for found in (
-            device.answer(PROBLEM, EvaluateOrdinal(w, T, 1, gram=True, exact=each))
+            device.answer(PROBLEM, Evaluate(np.append(w, T), 1, gram=True, exact=each))
             for each in (True, False)
         )
     ]
@@ -102,15 +103,13 @@ def test_broken_margins_are_seen(cupy):
     for bad in (np.nan, np.inf):
         w = np.zeros(X.shape[1])
         w[3] = bad
-        assert not np.isfinite(device.answer(PROBLEM, EvaluateOrdinal(w, T, 1))["value"])
+        assert not np.isfinite(device.answer(PROBLEM, Evaluate(np.append(w, T), 1))["value"])
 
 
 def test_far_margins_have_exact_terms(cupy):
     X, y = np.ones((4, 1)), np.array([0, 0, 0, 1])
     block = to_block(X, y, np.array([1.0, 1.0, 1.0, 0.0]), place=Place(), classify=True)
     device = Shard([block], 1, where=DeviceConfig("cuda"))
-    found = device.answer(
-        replace(PROBLEM, classes=(0, 1)), EvaluateOrdinal(np.array([-40.0]), np.zeros(1), 1)
-    )
+    found = device.answer(replace(PROBLEM, classes=(0, 1)), Evaluate(np.array([-40.0, 0.0]), 1))
     assert found["value"] == pytest.approx(3.0 * np.exp(-40.0), rel=1e-13)
-    assert found["slopes"] == pytest.approx(-3.0 * np.exp(-40.0), rel=1e-13)
+    assert found["gradient"][1:] == pytest.approx(-3.0 * np.exp(-40.0), rel=1e-13)

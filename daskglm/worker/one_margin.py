@@ -1,0 +1,133 @@
+"""Answer requests about losses of one margin beside the rows, by the kernels of their storage.
+
+A block caches the margins of some points and the curvatures of one; both are rebuilt from requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from daskglm.core.requests import Evaluate, EvaluateAlong, HessianVector, Totals
+from daskglm.kernels import cpu as host
+from daskglm.kernels import gram_side
+from daskglm.kernels.records import NOTHING
+from daskglm.worker.asked import Asked
+from daskglm.worker.margins import Fill, update
+from daskglm.worker.pieces import Piece
+
+
+def evaluate(asked: Asked[Evaluate]) -> Totals:
+    """Add up value, gradient and what else of the Hessian is asked for."""
+    law, request, caches, backend = asked.law, asked.request, asked.caches, asked.backend
+    d, size, zeros = asked.n_features, len(request.w), backend.zeros
+    w, b = backend.coefficients(request.w, d)
+    keep, curved = (request.keep, request.curved) if backend is host else (True, True)
+    uncurved = request.gram and not request.exact
+    bare = [
+        not curved or (uncurved and backend.gram_without_curvature(cache.rows)) for cache in caches
+    ]
+    for i, cache in enumerate(caches if keep else []):
+        # else it is read anew if need be
+        cache.reserve(request.token, [request.beside] if cache.margins.kept > 1 else [])
+        if not bare[i]:
+            cache.curvature_of = request.token
+    side = gram_side(d) if request.gram else 0
+
+    def work(pieces: list[Piece]) -> Totals:
+        sums = zeros(d + 2)
+        diagonal = zeros(d + 1 if request.diagonal else 0)
+        gram = zeros(side, side)
+        for i, lo, hi in pieces:
+            m = caches[i]
+            z = m.margins[request.token] if keep else NOTHING
+            curvature = m.curvature if keep and not bare[i] else NOTHING
+            evaluate = m.kernels.evaluate_exactly if request.exact else m.kernels.evaluate
+            evaluate(law, m.data, w, b, lo, hi, (z, curvature, sums, diagonal, gram))
+        return {"sums": sums, "diagonal": diagonal, "gram": gram}
+
+    totals = asked.add_up(work, 8 * side * side)
+    sums = totals["sums"]
+    reply = {"value": sums[d + 1], "gradient": sums[:size], "rows": asked.facts.n_rows}
+    if request.diagonal:
+        reply["diagonal"] = totals["diagonal"][:size]
+    if request.gram:
+        reply["gram"] = backend.xp.ascontiguousarray(totals["gram"][:size, :size])
+    return reply
+
+
+def hessian_vector(asked: Asked[HessianVector]) -> Totals:
+    """Multiply a vector by the Hessian at a point."""
+    request, caches, d = asked.request, asked.caches, asked.n_features
+    v, b = asked.backend.coefficients(request.v, d)
+    read = update_curvature(asked, request.at)
+
+    def work(pieces: list[Piece]) -> Totals:
+        out = asked.backend.zeros(d + 1)
+        for i, lo, hi in pieces:
+            m = caches[i]
+            m.kernels.hessian_vector(m.rows, m.curvature, v, b, lo, hi, out)
+        return {"product": out}
+
+    product = asked.each(work)["product"]
+    return {"product": product[: len(request.v)], "rows": asked.facts.n_rows + read}
+
+
+def along(asked: Asked[EvaluateAlong]) -> Totals:
+    """Add up losses of combinations of evaluated points, with a constant each."""
+    law, request, caches = asked.law, asked.request, asked.caches
+    read = update_margins(asked, request.points)
+    tokens = [token for token, _ in request.points]
+    r, k = len(request.coefficients), len(tokens) + 1
+    constants = np.zeros((r, 1)) if request.constants is None else request.constants
+    coefficients = np.concatenate([request.coefficients, constants], axis=1)
+    if not tokens:  # kernels want the margins of a point, at least
+        coefficients = np.concatenate([np.zeros((r, 1)), coefficients], axis=1)
+
+    def work(pieces: list[Piece]) -> Totals:
+        m = coefficients.shape[1]
+        out = np.zeros(r), np.zeros((r, m)), np.zeros((r, m, m))
+        for i, lo, hi in pieces:
+            cache = caches[i]
+            of = cache.y, cache.weight, cache.offset
+            Z = [cache.margins[t] for t in tokens] or [asked.backend.zeros(len(cache.y))]
+            asked.backend.margins.along(law, *of, tuple(Z), coefficients, lo, hi, out)
+        values, slopes, hessians = out
+        return {"values": values, "slopes": slopes[:, -k:], "hessians": hessians[:, -k:, -k:]}
+
+    return {**asked.each(work), "rows": read}
+
+
+def update_curvature(asked: Asked[Any], at: tuple[int, Any]) -> int:
+    """Cache the curvatures of a point in all blocks; return the number of rows read for it."""
+    law, caches, (token, _) = asked.law, asked.caches, at
+    behind = {i for i, cache in enumerate(caches) if cache.curvature_of != token}
+    if not behind:
+        return 0
+    read = update_margins(asked, [at])
+
+    def work(pieces: list[Piece]) -> Totals:
+        for i, lo, hi in pieces:
+            if i in behind:
+                m = caches[i]
+                z = m.margins[token]
+                asked.backend.margins.curvatures(law, *m.data[1:], z, lo, hi, m.curvature)
+        return {}
+
+    asked.each(work)
+    for i in behind:
+        caches[i].curvature_of = token
+    return read
+
+
+def update_margins(asked: Asked[Any], points: Sequence[tuple[int, np.ndarray]]) -> int:
+    """Cache the margins of all points in all blocks; return the number of rows read for it."""
+    caches = asked.caches
+
+    def filled(at: np.ndarray) -> Fill:
+        w, b = asked.backend.coefficients(at, asked.n_features)
+        return lambda i, lo, hi, out: caches[i].kernels.margins(caches[i].rows, w, b, lo, hi, out)
+
+    return update(points, caches, filled, asked.each)
