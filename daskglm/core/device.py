@@ -7,6 +7,11 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+import numpy as np
+
+# An array where the vectors of a solve are: of NumPy or, on a device, of CuPy, with its methods.
+Array = np.ndarray
+
 DEVICE_PACKAGES = ("cupy", "cupyx", "cudf")
 
 

@@ -48,7 +48,7 @@ def polished(objective: AnyObjective, point: Point, *, moved: bool, rough: bool)
         return point
     if unknown:
         point = objective.at(point.w, gram=True, exact=True, beside=point)
-    step = newton_step(point.hessian, point.gradient)
+    step = newton_step(point.known_hessian, point.gradient)
     fall = -0.5 * float(point.gradient @ step)
     if not (fall > LEAST_FALL * abs(point.value) and objective.is_inside(point.w + step)):
         return point

@@ -19,7 +19,7 @@ from daskglm.certificates.bounds import Bounds
 from daskglm.certificates.convexity import ByConvexity
 from daskglm.certificates.rounding import Rounding
 from daskglm.certificates.tangent import ByTangent
-from daskglm.core.device import to_host
+from daskglm.core.device import Array, to_host
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import Request, Totals
 from daskglm.core.summation import SUMMED_ROWS
@@ -46,9 +46,9 @@ class Sums(NamedTuple):
     """
 
     value: Any
-    gradient: Any
-    hessian: Any = None
-    diagonal: Any = None
+    gradient: Array
+    hessian: Array | None = None
+    diagonal: Array | None = None
     by_thresholds: ByThresholds | None = None
 
 
@@ -159,11 +159,11 @@ class Margins(ABC):
     ) -> Rounding:
         """Return the bounds on rounding errors of an objective's sums; `scale` is C."""
 
-    def origin(self, objective: Objective) -> Any:
+    def origin(self, objective: Objective) -> Array:
         """Return the coefficients of a fit without features, or zero."""
         return np.zeros(self.size)
 
-    def is_inside(self, w: Any) -> bool:
+    def is_inside(self, w: Array) -> bool:
         """Return whether an objective can be finite at w: it is everywhere, but for overflow."""
         return True
 
@@ -181,7 +181,7 @@ class Margins(ABC):
         return request
 
     @abstractmethod
-    def sums(self, w: Any, totals: Totals, *, is_sample: bool) -> Sums:
+    def sums(self, w: Array, totals: Totals, *, is_sample: bool) -> Sums:
         """Return the sums of a reply at w."""
 
     def settled(self, hessian: np.ndarray, penalty: Penalty) -> np.ndarray:
@@ -192,7 +192,7 @@ class Margins(ABC):
         """Return a point with what follows for its bound from what is known. Cost: nothing."""
         return point
 
-    def product(self, totals: Totals, point: Point, v: Any) -> Any:
+    def product(self, totals: Totals, point: Point, v: Array) -> Array:
         """Return the losses' Hessian at a point times v, without C, of a reply."""
         return totals["product"]
 
@@ -273,7 +273,7 @@ class OneMargin(Margins):
             penalty=penalty.quadratic,
         )
 
-    def origin(self, objective: Objective) -> Any:
+    def origin(self, objective: Objective) -> Array:
         """Return coefficients of zero, and the intercept `start`."""
         w = objective.xp.zeros(self.size)
         if self.fit_intercept:
@@ -287,7 +287,7 @@ class OneMargin(Margins):
         positive, negative = objective.sides
         return float(negative == 0.0) - float(positive == 0.0)
 
-    def sums(self, w: Any, totals: Totals, *, is_sample: bool) -> Sums:
+    def sums(self, w: Array, totals: Totals, *, is_sample: bool) -> Sums:
         """Return the sums of a reply at w."""
         of_hessian = totals.get("gram"), totals.get("diagonal")
         return Sums(totals["value"], totals["gradient"], *of_hessian)

@@ -6,15 +6,19 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from daskglm.certificates.hessian_factor import UNIT, GradientError, HessianFactor
 from daskglm.certificates.local_rates import LocalRates
 from daskglm.certificates.rounding import Norms, Vector, relative_gap
-from daskglm.core.device import on_device, to_host
+from daskglm.core.device import Array, on_device, to_host
 from daskglm.core.summation import AT_ONCE
+
+if TYPE_CHECKING:
+    from daskglm.certificates.unheld import Unheld
+    from daskglm.objectives.quadratic_model import Prediction
 
 # Share of a value that was not evaluated by which it may be off; else it is evaluated. Where least
 # squares start far from targets with little noise, values cancel: 4e-3 of one was lost. Chosen.
@@ -87,13 +91,13 @@ class Point:
     diagonal: np.ndarray | None = None
     exact: bool = False
     near: float = math.inf
-    unheld: Any = None
+    unheld: Unheld | None = None
     gap: float | None = None
     certify: Callable[[], Point] | None = None
     norms: tuple[Norms, Norms] | None = None
     beside: tuple[int, float] | None = None
     rates: LocalRates | None = None
-    prediction: Any = None
+    prediction: Prediction | None = None
     by_thresholds: ByThresholds | None = None
     # the best point of a solve is found among all of them, by value
     replaces_earlier: ClassVar[bool] = False
@@ -102,6 +106,12 @@ class Point:
     def vectors(self) -> tuple[Vector, Vector]:
         """The norms of w and the gradient if they are known, else the vectors: input of bounds."""
         return self.norms or (self.w, self.gradient)
+
+    @property
+    def known_hessian(self) -> Array:
+        """The Hessian, of a point that was evaluated with it."""
+        assert self.hessian is not None
+        return self.hessian
 
     @cached_property
     def residual(self) -> np.ndarray:

@@ -19,7 +19,7 @@ import numpy as np
 
 from daskglm.certificates.bounds import Bounds, Certify
 from daskglm.certificates.rounding import Norms
-from daskglm.core.device import gpu, to_host
+from daskglm.core.device import Array, gpu, to_host
 from daskglm.core.engine import Engine
 from daskglm.core.inference_requests import InferenceSums
 from daskglm.core.matrices import mirror_upper
@@ -115,7 +115,9 @@ class Objective:
             self.total_weight = margins.weight
         self.intercept_radius = intercept_radius
         self.start = start if self.fit_intercept else 0.0
-        self.inside: Any = None  # coefficients to start from, where zero is outside of a domain
+        self.inside: Array | None = (
+            None  # coefficients to start from, where zero is outside of a domain
+        )
         self.prepared = 0.0  # passes that the penalty took, before the solve
         self.xp = np if on_host else engine.capabilities.xp
         on_device = engine.capabilities.device != "cpu"
@@ -187,7 +189,7 @@ class Objective:
         return self.margins.can_go_without(self.loss)
 
     @property
-    def origin(self) -> Any:
+    def origin(self) -> Array:
         """Where solves start: those of a fit without features, or the nearest within the bounds;
         `inside` where it is known.
         """
@@ -195,7 +197,7 @@ class Objective:
             return self.inside
         return self.penalty.kinks.clip(self.margins.origin(self))
 
-    def is_origin(self, w: Any) -> bool:
+    def is_origin(self, w: Array) -> bool:
         """Return whether these are the coefficients of the `origin`."""
         return bool((w == self.origin).all())
 
@@ -204,7 +206,7 @@ class Objective:
         """Return a number that names margins of a point."""
         return next(tokens)
 
-    def is_inside(self, w: Any) -> bool:
+    def is_inside(self, w: Array) -> bool:
         """Return whether the objective can be finite at w: it is everywhere, but for overflow."""
         return self.margins.is_inside(w)
 
@@ -262,17 +264,18 @@ class Objective:
         sums = self.margins.sums(w, totals, is_sample=self.is_sample)
         penalty, gradient = quadratic.value_and_gradient(w)
         gradient += self.scale * sums.gradient
-        diagonals = None
-        if diagonal:
+        diagonals = hessian = None
+        if sums.diagonal is not None:
             diagonals = self.scale * sums.diagonal + quadratic.diagonal(self.size)
-        hessian = self._hessian(sums.hessian) if gram else None
+        if sums.hessian is not None:
+            hessian = self._hessian(sums.hessian)
         value = self.scale * float(sums.value) + penalty
         how: Any = {"by_thresholds": sums.by_thresholds}
         point = Point(self, w, value, gradient, token, hessian, diagonals, exact, **how)
         point = self.margins.known(self, point)
         return point if kinks.is_empty else replace(point, value=point.value + kinks.value(w))
 
-    def _hessian(self, upper: Any) -> Any:
+    def _hessian(self, upper: Array) -> Array:
         """Form the Hessian of the objective from the upper triangle of that of the losses."""
         quadratic, xp = self.penalty.quadratic, self.xp
         if xp is not np:
@@ -285,7 +288,7 @@ class Objective:
         return self.margins.settled(hessian, self.penalty)
 
     def _point_there(
-        self, w: Any, token: int, totals: Totals, beside: Point | None, *, exact: bool
+        self, w: Array, token: int, totals: Totals, beside: Point | None, *, exact: bool
     ) -> Point:
         """Make a point whose vectors stay on the device, with one wait for all its scalars."""
         hessian = self._hessian(totals["gram"]) if "gram" in totals else None
@@ -323,7 +326,7 @@ class Objective:
         product = self.margins.product(totals, point, v)
         return self.scale * product + self.penalty.quadratic.hessian_vector(v)
 
-    def trust_region_step(self, point: Point, metric: Any, radius: float) -> Totals:
+    def trust_region_step(self, point: Point, metric: Array, radius: float) -> Totals:
         """Solve the subproblem of a trust region where the rows are: `requests.TrustRegionStep`.
 
         Cost: 1 pass per product, 1 round.
@@ -408,7 +411,7 @@ class Objective:
         """Return what the driver calls to bound the points of one solve."""
         return self.bounds.certificate(tol)
 
-    def residual(self, point: Point) -> Any:
+    def residual(self, point: Point) -> Array:
         """Return the shortest subgradient at a point. Cost: nothing."""
         if self.penalty.is_smooth:
             return point.gradient

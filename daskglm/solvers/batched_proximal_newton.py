@@ -75,7 +75,7 @@ def shared_newton(
     while not point.relative_gap <= tol:
         if steps >= max_iter or not math.isfinite(point.value + point.gradient_norm):
             return Found(point, steps, False)
-        found = model_minimum(objective, point, point.hessian, tol, before)
+        found = model_minimum(objective, point, point.known_hessian, tol, before)
         fall = change_of_model(objective, point, found)
         if not point.exact and is_inexact(point, -fall, tol):
             # from here on all Hessians are summed in float64

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from daskglm.core.device import Array
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
 from daskglm.solvers.linear_systems import CurvaturePair, inverse_times, pair_of
@@ -69,10 +70,10 @@ class LimitedMemory:
             for s, change in zip(steps, changes, strict=True):
                 self.pairs.append(pair_of(asarray(s), asarray(change), self._inverse))
 
-    def _inverse(self, v: Any) -> Any:
+    def _inverse(self, v: Array) -> Array:
         return v / self.diagonal
 
-    def _stacked(self, vectors: list[Any]) -> Any:
+    def _stacked(self, vectors: list[Array]) -> Array:
         return self.xp.stack(vectors) if vectors else self.xp.zeros((0, self.size))
 
     def state(self) -> dict[str, Any]:
@@ -91,7 +92,7 @@ class LimitedMemory:
         """Whether the diagonal is to be formed anew at the next point."""
         return self.taken + 1 >= self.renewal
 
-    def times(self, v: Any) -> Any:
+    def times(self, v: Array) -> Array:
         """Multiply v by the inverse Hessian."""
         return inverse_times(self.pairs, self._inverse, v)
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import LinearOperator, cg
 
-from daskglm.core.device import gpu, on_device, to_host
+from daskglm.core.device import Array, gpu, on_device, to_host
+from daskglm.objectives.point import Point
 
 # Pivots of a factor of a matrix with a unit diagonal below which that is singular, to about the
 # root of double precision. Chosen.
 SINGULAR = 1e-7
 
 
-def newton_step(hessian: Any, gradient: Any) -> Any:
+def newton_step(hessian: Array, gradient: Array) -> Array:
     """Solve H s = -g for a positive semidefinite H, scaled to a unit diagonal.
 
     By Cholesky's factorisation; where that fails (collinear or constant columns without a penalty)
@@ -77,7 +78,7 @@ def expected_fall(hessian: np.ndarray, gradient: np.ndarray) -> float:
 
 
 def step_by_products(
-    point: Any, gradient: np.ndarray, scale: np.ndarray, most: int, enough: float
+    point: Point, gradient: np.ndarray, scale: np.ndarray, most: int, enough: float
 ) -> np.ndarray:
     """Solve H s = -g roughly by conjugate gradients. Cost: a pass for each product.
 
@@ -104,7 +105,7 @@ def step_by_products(
     return scaled
 
 
-def inverse_of(hessian: Any) -> Callable[[Any], Any]:
+def inverse_of(hessian: Array) -> Callable[[Array], Array]:
     """Return a function that multiplies by the inverse of a matrix, which is factorised once.
 
     Unless the matrix is positive definite, the function solves as `newton_step` does.
@@ -126,13 +127,13 @@ class CurvaturePair(NamedTuple):
     pair.
     """
 
-    step: Any
-    change: Any
+    step: Array
+    change: Array
     curvature: float
     scale: float
 
 
-def pair_of(step: Any, change: Any, inverse: Callable[[Any], Any]) -> CurvaturePair:
+def pair_of(step: Array, change: Array, inverse: Callable[[Array], Array]) -> CurvaturePair:
     """Make the pair of a step, for `inverse_times` with this inverse."""
     products = step @ change, change @ inverse(change)
     # both come from a device in one copy
@@ -143,8 +144,8 @@ def pair_of(step: Any, change: Any, inverse: Callable[[Any], Any]) -> CurvatureP
 
 
 def inverse_times(
-    pairs: Sequence[CurvaturePair], inverse: Callable[[Any], Any], gradient: Any
-) -> Any:
+    pairs: Sequence[CurvaturePair], inverse: Callable[[Array], Array], gradient: Array
+) -> Array:
     """Multiply the gradient by `inverse`, corrected by the pairs: the two loops of L-BFGS.
 
     Nocedal & Wright, algorithm 7.4. `inverse` is scaled down to the pair that it agrees with best:
@@ -168,13 +169,13 @@ def inverse_times(
 class Diagonal(NamedTuple):
     """A diagonal matrix that measures steps and preconditions systems."""
 
-    values: Any
+    values: Array
 
-    def times(self, v: Any) -> Any:
+    def times(self, v: Array) -> Array:
         """Multiply v by the matrix."""
         return self.values * v
 
-    def solve(self, v: Any) -> Any:
+    def solve(self, v: Array) -> Array:
         """Multiply v by the inverse."""
         return v / self.values
 
@@ -182,15 +183,15 @@ class Diagonal(NamedTuple):
 class DenseMetric:
     """A positive definite matrix for the same, factorised once, on the device that it is on."""
 
-    def __init__(self, matrix: Any) -> None:
+    def __init__(self, matrix: Array) -> None:
         self.matrix, self.solve = matrix, inverse_of(matrix)
 
-    def times(self, v: Any) -> Any:
+    def times(self, v: Array) -> Array:
         """Multiply v by the matrix."""
         return self.matrix @ v
 
     @functools.cached_property
-    def inverse(self) -> Any:
+    def inverse(self) -> Array | None:
         """The inverse, (n, n) and symmetric; None if the matrix is (nearly) singular."""
         if on_device(self.matrix):
             return gpu().inverse(self.matrix)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Generator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from daskglm.core.device import Array
 from daskglm.core.facts import DataSummary
 from daskglm.core.outcome import Reason
 from daskglm.objectives.point import Point
@@ -46,7 +47,7 @@ class Model(NamedTuple):
     """
 
     w: np.ndarray
-    gram: Any
+    gram: Array
     rate: float
 
 
@@ -76,7 +77,7 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Iterate
         point = yield from _by_model(objective, model, tol)
     exact, first = False, True
     while True:
-        step = newton_step(point.hessian, point.gradient)
+        step = newton_step(point.known_hessian, point.gradient)
         foretells = _can_predict(objective, point) and bool(float(point.gradient @ step) < 0.0)
         # what a strong penalty leaves of coefficients counts, however little it changes the value
         yield Iterate(point, more=first and foretells)
@@ -106,11 +107,11 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Iterate
             return Reason.NO_PROGRESS
         point = accepted
         if foretells and _is_ill_conditioned(point):
-            refined = predicted(point, point.w + newton_step(point.hessian, point.gradient))
+            refined = predicted(point, point.w + newton_step(point.known_hessian, point.gradient))
             yield Iterate(refined)
 
 
-def wants_expected(objective: Objective, point: Point, step: Any) -> bool:
+def wants_expected(objective: Objective, point: Point, step: Array) -> bool:
     """Return whether Newton's step leaves out a direction along which the objective falls.
 
     Rows whose loss is linear have no curvature: counts of zero with the identity link. Of links
@@ -119,7 +120,7 @@ def wants_expected(objective: Objective, point: Point, step: Any) -> bool:
     """
     if not _has_expected(objective):
         return False
-    left = point.gradient + point.hessian @ step
+    left = point.gradient + point.known_hessian @ step
     return float(left @ left) > SLOPING * float(point.gradient @ point.gradient)
 
 
@@ -236,14 +237,13 @@ def from_samples(objective: Objective, tol: float) -> Model | None:
 
     w = objective.origin
     n = objective.engine.facts.n_rows
-    gram = None
     for k, fraction in enumerate(sizes):
         part = objective.sample(fraction, seed=20 + k)
         # a gain of ten statistical errors, or 3 % of the value if that is less. Chosen.
         least = min(10.0 * objective.size / (fraction * n), 0.03)
         point = part.at(w, gram=True)
         while True:
-            step = newton_step(point.hessian, point.gradient)
+            step = newton_step(point.known_hessian, point.gradient)
             gain = -0.5 * float(point.gradient @ step)
             if not gain > least * point.value:
                 break
@@ -253,7 +253,7 @@ def from_samples(objective: Objective, tol: float) -> Model | None:
                 break
             point = accepted
         w = point.w + step if objective.is_inside(point.w + step) else point.w
-        gram = point.hessian
+        gram = point.known_hessian
 
     if not math.isfinite(float(w @ w)) or not is_inside(objective, w):
         return None
@@ -262,7 +262,7 @@ def from_samples(objective: Objective, tol: float) -> Model | None:
     return Model(w, gram, rate)
 
 
-def is_inside(objective: Objective, w: Any) -> bool:
+def is_inside(objective: Objective, w: Array) -> bool:
     """Return whether margins at the result of a sample are inside of what the link takes.
 
     Those of rows outside of the sample need not be. Cost: 1 pass where margins have an end.

@@ -83,7 +83,7 @@ def _from_samples(objective: Objective, w: np.ndarray, tol: float) -> np.ndarray
         least = min(10.0 * objective.size / (fraction * n), 0.03)
         point = part.at(w, gram=True)
         while True:
-            found = model_minimum(objective, point, point.hessian, tol)
+            found = model_minimum(objective, point, point.known_hessian, tol)
             fall = change_of_model(objective, point, found)
             if not -0.5 * fall > least * point.value:
                 break

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from daskglm.core.device import to_host
+from daskglm.core.device import Array, to_host
 from daskglm.core.outcome import Reason
 from daskglm.core.requests import SDCAConfig
 from daskglm.objectives.corner_dual import CornerDual
@@ -237,7 +237,7 @@ def _solve(
     return inner, steps
 
 
-def _start(dual: Dual, point: Point) -> Any:
+def _start(dual: Dual, point: Point) -> Array:
     """Return where Newton's method starts.
 
     From zero coefficients it starts without the best intercept, since all curvatures may vanish

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from daskglm.core.device import Array
 from daskglm.core.outcome import Reason
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
@@ -46,7 +47,7 @@ def with_hessians(
     known = begin is not None and begin.hessian is not None
     point = begin if known else objective.at(w, gram=True, keep=keep)
     assert point is not None
-    exact, before, hessian = point.exact, None, point.hessian
+    exact, before, hessian = point.exact, None, point.known_hessian
     hidden = 0
     while True:
         hessian = hessian if point.hessian is None else point.hessian
@@ -90,7 +91,7 @@ def with_hessians(
 
 
 def _falling(
-    objective: Objective, point: Point, found: Minimum, hessian: Any, tol: float
+    objective: Objective, point: Point, found: Minimum, hessian: Array, tol: float
 ) -> tuple[Minimum, float]:
     """Return a model's minimum with its `change_of_model`; where that rises, of a damped model.
 
@@ -182,7 +183,7 @@ def _is_better(point: Point, before: Point) -> bool:
 
 
 def model_minimum(
-    objective: Objective, point: Point, hessian: Any, tol: float, before: Point | None = None
+    objective: Objective, point: Point, hessian: Array, tol: float, before: Point | None = None
 ) -> Minimum:
     """Minimise the model around a point with a Hessian of it or of a point nearby.
 

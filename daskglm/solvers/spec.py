@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from daskglm.core.arguments import check_choice
+from daskglm.core.device import Array
 from daskglm.objectives.primal import Objective
 from daskglm.solvers.iterate import Iterates
 from daskglm.solvers.workload import Workload
@@ -85,7 +86,7 @@ class SolverSpec:
     def generate(
         self,
         objective: Objective,
-        w: Any,
+        w: Array,
         options: Mapping[str, Any],
         settings: Mapping[str, Any],
         state: Mapping[str, Any],

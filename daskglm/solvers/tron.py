@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from daskglm.core.device import Array
 from daskglm.core.outcome import Reason
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
@@ -200,13 +201,13 @@ class Preconditioner:
         if steps * NET_SAVING * (least - _products(point, full)) > self.cost:
             self.full, self.share, self.center = full, self.wide, w.copy()
 
-    def _adopt(self, w: Any) -> None:
+    def _adopt(self, w: Array) -> None:
         """Precondition by the Hessian of a sample at w, unless that is singular."""
         full = self._hessian(w)
         if full.inverse is not None:
             self.full, self.share, self.center = full, self.wide, w.copy()
 
-    def _hessian(self, center: Any) -> DenseMetric:
+    def _hessian(self, center: Array) -> DenseMetric:
         """Form the Hessian of a sample at `center`, of other rows than those of trials."""
         gram = self.objective.sample(self.wide, 11).at(center, gram=True).hessian
         assert gram is not None

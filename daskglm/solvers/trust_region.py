@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from daskglm.core.device import Array
 from daskglm.core.requests import CollectiveLost
 from daskglm.objectives.point import Point
 from daskglm.solvers.linear_systems import Diagonal, Metric
@@ -22,8 +23,8 @@ class RegionStep(NamedTuple):
     of step and residual.
     """
 
-    step: Any
-    residual: Any
+    step: Array
+    residual: Array
     on_border: bool
     length: float
     slope: float
@@ -45,7 +46,7 @@ def solve_in_region(point: Point, M: Metric, radius: float) -> RegionStep:
 
 
 def steihaug_cg(
-    product: Callable[[Any], Any], gradient: Any, M: Metric, radius: float
+    product: Callable[[Array], Array], gradient: Array, M: Metric, radius: float
 ) -> RegionStep:
     """Minimise g's + s'Hs/2 for s'Ms <= radius^2 by conjugate gradients preconditioned by M.
 
