@@ -36,7 +36,7 @@ class InferenceSums:
     bread (sum s h x x'), pearson (sum s g^2 / f), weight (sum s), used (rows with s > 0),
     fractions (rows with an s that is no whole number), rows, and where asked for meat
     (sum s^2 g^2 x x', or s g^2 x x' with `frequency`) and clusters (`ClusterSums` of s g x). Upper
-    triangles of matrices are filled. Of several classes there is no pearson.
+    triangles of matrices are filled. Of several classes pearson is nan.
     """
 
     w: np.ndarray

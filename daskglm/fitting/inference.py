@@ -255,7 +255,7 @@ def infer(
             known = sorted(label for label, _, _ in on.engine.facts.classes)
             problem = replace(problem, classes=tuple(known[k] for k in order))
         request = InferenceSums(w, config.curvature, **sums)
-        totals = {"pearson": math.nan, **on.engine.total(problem, request)}
+        totals = on.engine.total(problem, request)
         if config.weights == "frequency":
             _check_whole(int(totals["fractions"]))
         ridge = _ridge(settings, sum(sides), len(w))

@@ -57,11 +57,8 @@ class ClassRows:
         known: ClassRows | None = cache.of_classes
         if known is not None and (known.classes, known.outputs) == (classes, outputs):
             return known
-        assert block.labels is not None
         # labels that are not among the classes have no weight: any class will do
-        places = {label: k for k, label in enumerate(classes)}
-        table = np.array([places.get(label, 0) for label in block.labels], np.int32)
-        codes, weights, xp = table[block.y], NOTHING, cache.backend.xp
+        codes, weights, xp = codes_among(block, classes), NOTHING, cache.backend.xp
         if not outputs:
             weight = to_host(cache.weight) if len(cache.weight) else None
             weights = np.bincount(codes, weight, len(classes)).astype(np.float64)
@@ -71,3 +68,12 @@ class ClassRows:
         offset = xp.ascontiguousarray(cache.offsets.T) if each else NO_OFFSETS
         found = cache.of_classes = cls(classes, outputs, xp.asarray(codes), weights, offset, xp)
         return found
+
+
+def codes_among(block: Block, classes: tuple[Any, ...], other: int = 0) -> np.ndarray:
+    """Return the place of each row's label among the classes, (n,) int32; `other` of others."""
+    assert block.labels is not None
+    places = {label: k for k, label in enumerate(classes)}
+    table = np.array([places.get(label, other) for label in block.labels], np.int32)
+    codes: np.ndarray = table[block.y]
+    return codes

@@ -24,6 +24,7 @@ from daskglm.kernels.records import read_only
 from daskglm.kernels.storages import columns_copy
 from daskglm.worker.asked import Asked, Each
 from daskglm.worker.block_cache import BlockCache
+from daskglm.worker.class_rows import codes_among
 from daskglm.worker.pieces import Piece
 
 
@@ -244,10 +245,7 @@ def column_signs(asked: Asked[ColumnSigns]) -> Totals:
 def _kinds_of(request: ColumnSigns, block: Block, cache: Any) -> np.ndarray:
     """Return the kind (n,) of each row, int32; -1: it is not counted."""
     if request.classes:
-        assert block.labels is not None
-        places = {label: k for k, label in enumerate(request.classes)}
-        table = np.array([places.get(label, -1) for label in block.labels], np.int32)
-        kinds = table[block.y]
+        kinds = codes_among(block, request.classes, -1)
     else:
         y = cache.targets
         kinds = np.where(y <= request.low, 0, np.where(y >= request.high, 1, 2)).astype(np.int32)

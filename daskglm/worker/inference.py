@@ -12,12 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from daskglm.core.inference_requests import (
-    ClusterSums,
-    InferenceSums,
-    LeverageMeat,
-    together,
-)
+from daskglm.core.inference_requests import ClusterSums, InferenceSums, LeverageMeat, together
 from daskglm.core.requests import Totals
 from daskglm.data.blocks import Block
 from daskglm.data.clusters import Clusters
@@ -28,9 +23,10 @@ from daskglm.kernels.storages import rows_between
 from daskglm.losses.base import Law
 from daskglm.losses.table import law_of
 from daskglm.worker.asked import Asked
-from daskglm.worker.joint_inference import joint_sums
+from daskglm.worker.joint_inference import OfClasses
 from daskglm.worker.leverage import beside, leverage_meat
 from daskglm.worker.pieces import Piece
+from daskglm.worker.score_sums import Out, Scores
 
 # Bytes of the features of a run of rows in float64. Chosen for a second-level cache of 1 MiB.
 RUN_BYTES = 1 << 19
@@ -38,6 +34,54 @@ RUN_BYTES = 1 << 19
 SPARSE_BYTES = 12
 
 
+def inference_sums(asked: Asked[InferenceSums]) -> Totals:
+    """Answer a request for the covariance of coefficients."""
+    _need_host_memory(asked)
+    request, blocks = asked.request, asked.blocks
+    scores: Scores = OfClasses(asked) if asked.problem.classes else _OfOneMargin(asked)
+    groups = _groups(blocks) if request.clusters else _Groups(NOTHING, [], [])
+    many = len(groups.labels)
+
+    def work(pieces: list[Piece]) -> Totals:
+        out = Out.zeros(scores, many, meat=request.meat)
+        for i, lo, hi in pieces:
+            step = scores.rows_of_run(blocks[i])
+            for first in range(lo, hi, step):
+                run = slice(first, min(first + step, hi))
+                scores.add(i, run, out, groups.codes(i, run) if request.clusters else None)
+        return out._asdict()
+
+    nbytes = 8 * (scores.side**2 * (1 + request.meat) + many * (scores.width + 1))
+    totals, size = asked.add_up(work, nbytes), scores.size
+    names = "value", "pearson", "weight", "used", "fractions"
+    reply: Totals = dict(zip(names, totals["scalars"], strict=True))
+    reply["gradient"] = totals["sums"][:size]
+    reply["bread"] = totals["bread"][:size, :size].copy()
+    if request.meat:
+        reply["meat"] = totals["meat"][:size, :size].copy()
+    if request.clusters:
+        seen = totals["seen"]
+        reply["clusters"] = ClusterSums(groups.labels[seen], totals["clusters"][seen, :size])
+    return reply | {"rows": asked.facts.n_rows}
+
+
+def meat_by_leverage(asked: Asked[LeverageMeat]) -> Totals:
+    """Answer a request for scores that are weighted by the leverages of their rows."""
+    _need_host_memory(asked)
+    return leverage_meat(asked, [_rows_of_run(block, asked.n_features) for block in asked.blocks])
+
+
+def _need_host_memory(asked: Asked[Any]) -> None:
+    if not asked.in_host_memory:
+        raise ValueError("inference wants X in host memory, and these rows are on a GPU")
+
+
+def _rows_of_run(block: Block, d: int) -> int:
+    mean = SPARSE_BYTES * block.facts.per_row if block.facts.sparse else 8.0 * d
+    return max(int(RUN_BYTES // max(mean, 1.0)), 64)
+
+
+# ---- one margin
 class _Laws(NamedTuple):
     """The loss with each kind of curvature that is needed: in the bread, expected, in the meat."""
 
@@ -46,6 +90,56 @@ class _Laws(NamedTuple):
     meat: Law
 
 
+class _OfOneMargin:
+    """Scores of losses of one margin, by the kernels of the rows' storage."""
+
+    def __init__(self, asked: Asked[InferenceSums]) -> None:
+        self.request, self.caches = asked.request, asked.caches
+        self.d, self.size = asked.n_features, len(asked.request.w)
+        self.side, self.width = gram_side(self.d), self.d + 1
+        ref = asked.problem.loss
+        kind = "squared_slope_of_each" if asked.request.frequency else "squared_slope"
+        self.laws = _Laws(
+            law_of(ref, curvature=asked.request.curvature),
+            law_of(ref, curvature="fisher"),
+            law_of(ref, curvature=kind),
+        )
+
+    def rows_of_run(self, block: Block) -> int:
+        """Return the rows of a block that are taken at a time."""
+        return _rows_of_run(block, self.d)
+
+    def add(self, i: int, run: slice, out: Out, codes: np.ndarray | None) -> None:
+        """Add the sums over some rows of block i, which are of these clusters."""
+        request, laws, cache = self.request, self.laws, self.caches[i]
+        d, n = self.d, run.stop - run.start
+        rows, others = rows_between(cache.rows, run.start, run.stop), beside(cache, run)
+        w, b = host.coefficients(request.w, d)
+        z, slopes, expected, squares = np.empty((4, n))
+
+        before = out.sums[d + 1]
+        data = (rows, *others)
+        cache.kernels.evaluate_exactly(
+            laws.bread, data, w, b, 0, n, (z, expected, out.sums, NOTHING, out.bread)
+        )
+        if request.meat:
+            again = np.zeros(d + 2)
+            cache.kernels.evaluate_exactly(
+                laws.meat, data, w, b, 0, n, (z, squares, again, NOTHING, out.meat)
+            )
+        if request.curvature != "fisher":
+            host.margins.curvatures(laws.expected, *others, z, 0, n, expected)
+        host.margins.slopes(laws.expected, *others, z, 0, n, slopes)
+
+        bent, weight = expected > 0.0, others[1]
+        pearson = (slopes[bent] ** 2 / expected[bent]).sum()
+        out.add_scalars(out.sums[d + 1] - before, pearson, weight if len(weight) else np.ones(n))
+        if codes is not None:
+            cache.kernels.add_by_code(rows, slopes, codes, 0, n, out.clusters)
+            out.seen[codes[weight > 0.0] if len(weight) else codes] = True
+
+
+# ---- clusters
 class _Groups(NamedTuple):
     """Labels of all clusters of a worker, those of the blocks, and where each of these is."""
 
@@ -73,140 +167,6 @@ class _Out(NamedTuple):
     seen: np.ndarray
 
 
-def inference_sums(asked: Asked[InferenceSums]) -> Totals:
-    """Answer a request for the covariance of coefficients."""
-    _need_host_memory(asked)
-    if asked.problem.classes:
-        return _of_classes(asked)
-    problem, request, blocks, caches = asked.problem, asked.request, asked.blocks, asked.caches
-    d = asked.n_features
-    laws = _Laws(
-        law_of(problem.loss, curvature=request.curvature),
-        law_of(problem.loss, curvature="fisher"),
-        law_of(
-            problem.loss,
-            curvature="squared_slope_of_each" if request.frequency else "squared_slope",
-        ),
-    )
-    groups = _groups(blocks) if request.clusters else _Groups(NOTHING, [], [])
-
-    def work(pieces: list[Piece]) -> Totals:
-        out = _zeros(d, request, len(groups.labels))
-        for i, lo, hi in pieces:
-            step = _rows_of_run(blocks[i], d)
-            for first in range(lo, hi, step):
-                run = slice(first, min(first + step, hi))
-                slopes = _add_run(laws, request, caches[i], run, out)
-                if request.clusters:
-                    codes = groups.codes(i, run)
-                    _add_clusters(caches[i], run, slopes, codes, out)
-        return out._asdict()
-
-    side = gram_side(d)
-    nbytes = 8 * (side * side * (1 + request.meat) + len(groups.labels) * (d + 2))
-    totals = asked.add_up(work, nbytes)
-    return _reply(request, groups.labels, totals, d) | {"rows": asked.facts.n_rows}
-
-
-def _of_classes(asked: Asked[InferenceSums]) -> Totals:
-    """Answer a request for the covariance of the coefficients of all classes."""
-    blocks, classes = asked.blocks, asked.problem.classes
-    groups = _groups(blocks) if asked.request.clusters else _Groups(NOTHING, [], [])
-    return joint_sums(asked, [_class_codes(block, classes) for block in blocks], groups)
-
-
-def meat_by_leverage(asked: Asked[LeverageMeat]) -> Totals:
-    """Answer a request for scores that are weighted by the leverages of their rows."""
-    _need_host_memory(asked)
-    return leverage_meat(asked, [_rows_of_run(block, asked.n_features) for block in asked.blocks])
-
-
-def _need_host_memory(asked: Asked[Any]) -> None:
-    if not asked.in_host_memory:
-        raise ValueError("inference wants X in host memory, and these rows are on a GPU")
-
-
-def _zeros(d: int, request: InferenceSums, clusters: int) -> _Out:
-    side = gram_side(d)
-    of_meat = side if request.meat else 0
-    return _Out(
-        np.zeros(d + 2),
-        np.zeros((side, side)),
-        np.zeros((of_meat, of_meat)),
-        np.zeros(5),
-        np.zeros((clusters, d + 1)),
-        np.zeros(clusters, bool),
-    )
-
-
-def _reply(request: InferenceSums, labels: np.ndarray, totals: Totals, d: int) -> Totals:
-    """Return sums over no more than the coefficients that there are."""
-    size = len(request.w)
-    value, pearson, weight, used, fractions = totals["scalars"]
-    reply: Totals = {
-        "value": value,
-        "gradient": totals["sums"][:size],
-        "bread": totals["bread"][:size, :size].copy(),
-        "pearson": pearson,
-        "weight": weight,
-        "used": used,
-        "fractions": fractions,
-    }
-    if request.meat:
-        reply["meat"] = totals["meat"][:size, :size].copy()
-    if request.clusters:
-        seen = totals["seen"]
-        reply["clusters"] = ClusterSums(labels[seen], totals["clusters"][seen, :size])
-    return reply
-
-
-# ---- one run of rows
-def _rows_of_run(block: Block, d: int) -> int:
-    mean = SPARSE_BYTES * block.facts.per_row if block.facts.sparse else 8.0 * d
-    return max(int(RUN_BYTES // max(mean, 1.0)), 64)
-
-
-def _add_run(laws: _Laws, request: InferenceSums, cache: Any, run: slice, out: _Out) -> np.ndarray:
-    """Add everything but sums by cluster; return the weighted slopes of the rows."""
-    d, n = len(out.sums) - 2, run.stop - run.start
-    rows, others = rows_between(cache.rows, run.start, run.stop), beside(cache, run)
-    w, b = host.coefficients(request.w, d)
-    z, slopes, expected, squares = np.empty((4, n))
-
-    before = out.sums[d + 1]
-    data = (rows, *others)
-    cache.kernels.evaluate_exactly(
-        laws.bread, data, w, b, 0, n, (z, expected, out.sums, NOTHING, out.bread)
-    )
-    if request.meat:
-        again = np.zeros(d + 2)
-        cache.kernels.evaluate_exactly(
-            laws.meat, data, w, b, 0, n, (z, squares, again, NOTHING, out.meat)
-        )
-    if request.curvature != "fisher":
-        host.margins.curvatures(laws.expected, *others, z, 0, n, expected)
-    host.margins.slopes(laws.expected, *others, z, 0, n, slopes)
-
-    bent = expected > 0.0
-    weight = others[1]
-    out.scalars[:] += (
-        out.sums[d + 1] - before,
-        (slopes[bent] ** 2 / expected[bent]).sum(),
-        weight.sum() if len(weight) else n,
-        np.count_nonzero(weight) if len(weight) else n,
-        np.count_nonzero(weight % 1.0),
-    )
-    return slopes
-
-
-def _add_clusters(cache: Any, run: slice, slopes: np.ndarray, codes: np.ndarray, out: _Out) -> None:
-    """Add the scores of a run to the sums of its clusters."""
-    rows = rows_between(cache.rows, run.start, run.stop)
-    cache.kernels.add_by_code(rows, slopes, codes, 0, len(slopes), out.clusters)
-    weight = beside(cache, run)[1]
-    out.seen[codes[weight > 0.0] if len(weight) else codes] = True
-
-
 def _groups(blocks: Sequence[Block]) -> _Groups:
     """Number the clusters of all blocks; equal labels are one cluster."""
     parts = []
@@ -221,12 +181,3 @@ def _groups(blocks: Sequence[Block]) -> _Groups:
     codes, labels = pd.factorize(together([part.labels for part in parts]))
     cuts = np.cumsum([len(part.labels) for part in parts])[:-1]
     return _Groups(np.asarray(labels), parts, np.split(codes.astype(np.int64), cuts))
-
-
-def _class_codes(block: Block, classes: tuple[Any, ...]) -> np.ndarray:
-    """Return the place of the class of each row; 0 for labels that are not among the classes."""
-    assert block.labels is not None
-    places = {label: k for k, label in enumerate(classes)}
-    table = np.array([places.get(label, 0) for label in block.labels], np.intp)
-    codes: np.ndarray = table[block.y]
-    return codes

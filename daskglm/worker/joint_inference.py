@@ -6,7 +6,7 @@ are a matrix (rows, p), and Grams are products of matrices. Only rows in host me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,8 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit
 
-from daskglm.core.inference_requests import ClusterSums, InferenceSums
-from daskglm.core.requests import Totals
+from daskglm.core.inference_requests import InferenceSums
+from daskglm.data.blocks import Block
 from daskglm.kernels.ordinal import NUMBERS, edges_of, link_terms
 from daskglm.kernels.records import NO_NUMBERS, read_only
 from daskglm.kernels.storages import matrix_of, rows_between
@@ -29,7 +29,8 @@ from daskglm.losses.ordinal import (
 )
 from daskglm.losses.table import loss_of
 from daskglm.worker.asked import Asked
-from daskglm.worker.pieces import Piece
+from daskglm.worker.class_rows import codes_among
+from daskglm.worker.score_sums import Out
 
 # Bytes of the scores of a run of rows. Chosen for a second-level cache of 1 MiB.
 RUN_BYTES = 1 << 19
@@ -54,61 +55,37 @@ class _Found(NamedTuple):
     bread: np.ndarray
 
 
-def joint_sums(asked: Asked[InferenceSums], codes: Sequence[np.ndarray], groups: Any) -> Totals:
-    """Answer a request with sums over the rows of all blocks.
+class OfClasses:
+    """Scores of losses of all classes together, by products of dense matrices."""
 
-    Parameters
-    ----------
-    codes : sequence of (n,) arrays
-        Place of the class of each row of a block.
-    groups : _Groups of `inference`
-        Clusters of the rows, where they are asked for.
-    """
-    request, caches = asked.request, asked.caches
-    p, d = len(request.w), asked.n_features
-    add: Callable[[InferenceSums, _Run], _Found]
-    add = partial(_multinomial, len(asked.problem.classes) - 1)
-    if is_ordinal(loss_of(asked.problem.loss)):
-        add = partial(_ordinal, link_of_loss(asked.problem.loss.name))
+    def __init__(self, asked: Asked[InferenceSums]) -> None:
+        problem, self.request, self.caches = asked.problem, asked.request, asked.caches
+        self.d, self.size = asked.n_features, len(asked.request.w)
+        self.side = self.width = self.size
+        self.codes = [codes_among(block, problem.classes) for block in asked.blocks]
+        self.of_run: Callable[[InferenceSums, _Run], _Found]
+        if is_ordinal(loss_of(problem.loss)):
+            self.of_run = partial(_ordinal, link_of_loss(problem.loss.name))
+        else:
+            self.of_run = partial(_multinomial, len(problem.classes) - 1)
 
-    def work(pieces: list[Piece]) -> Totals:
-        value, weight, used, fractions = 0.0, 0.0, 0, 0
-        gradient, bread = np.zeros(p), np.zeros((p, p))
-        meat = np.zeros((p, p) if request.meat else (0, 0))
-        sums, seen = np.zeros((len(groups.labels), p)), np.zeros(len(groups.labels), bool)
-        step = max(RUN_BYTES // (8 * (p + d + 1)), FEWEST)
-        for i, lo, hi in pieces:
-            for first in range(lo, hi, step):
-                at = slice(first, min(first + step, hi))
-                run = _run_of(caches[i], codes[i], at, d)
-                found = add(request, run)
-                scores = run.weight[:, None] * found.slopes
-                value += found.value
-                weight += float(run.weight.sum())
-                used += int(np.count_nonzero(run.weight))
-                fractions += int(np.count_nonzero(run.weight % 1.0))
-                gradient += scores.sum(axis=0)
-                bread += found.bread
-                if request.meat:
-                    meat += scores.T @ (found.slopes if request.frequency else scores)
-                if request.clusters:
-                    of = groups.codes(i, at)
-                    _add_by_code(scores, of, sums)
-                    seen[of[run.weight > 0.0]] = True
-        counts = np.array([value, weight, used, fractions])
-        reply: Totals = {"counts": counts, "gradient": gradient, "bread": bread, "meat": meat}
-        return reply | ({"sums": sums, "seen": seen} if request.clusters else {})
+    def rows_of_run(self, block: Block) -> int:
+        """Return the rows of a block that are taken at a time."""
+        return max(RUN_BYTES // (8 * (self.size + self.d + 1)), FEWEST)
 
-    totals = asked.each(work)
-    names = ("value", "weight", "used", "fractions")
-    counts = dict(zip(names, totals.pop("counts"), strict=True))
-    reply: Totals = {**totals, **counts}
-    if request.clusters:
-        seen = reply.pop("seen")
-        reply["clusters"] = ClusterSums(groups.labels[seen], reply.pop("sums")[seen])
-    if not request.meat:
-        del reply["meat"]
-    return reply | {"rows": asked.facts.n_rows}
+    def add(self, i: int, run: slice, out: Out, codes: np.ndarray | None) -> None:
+        """Add the sums over some rows of block i, which are of these clusters."""
+        rows = _run_of(self.caches[i], self.codes[i], run, self.d)
+        found = self.of_run(self.request, rows)
+        scores = rows.weight[:, None] * found.slopes
+        out.add_scalars(found.value, np.nan, rows.weight)
+        out.sums[:-1] += scores.sum(axis=0)
+        out.bread[:] += found.bread
+        if self.request.meat:
+            out.meat[:] += scores.T @ (found.slopes if self.request.frequency else scores)
+        if codes is not None:
+            _add_by_code(scores, codes, out.clusters)
+            out.seen[codes[rows.weight > 0.0]] = True
 
 
 def _add_by_code(scores: np.ndarray, codes: np.ndarray, sums: np.ndarray) -> None:
