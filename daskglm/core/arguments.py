@@ -227,3 +227,8 @@ def starting_points(given: Any) -> list[tuple[Any, Any]] | None:
     several = isinstance(given, (list, tuple)) and len(given) and hasattr(given[0], "get_params")
     points = [starting_point(each) for each in (given if several else [given])]
     return None if given is None else [point for point in points if point is not None]
+
+
+def plain_label(label: Any) -> Any:
+    """Return a label as Python writes it."""
+    return label.item() if hasattr(label, "item") else label

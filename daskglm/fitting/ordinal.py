@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from daskglm.core.arguments import plain_label
 from daskglm.core.engine import Engine
 from daskglm.core.outcome import Reason
 from daskglm.core.requests import Problem
@@ -39,7 +40,8 @@ def ordinal_objective(
     held = [(label, weight) for label, weight in zip(labels, weights, strict=True) if weight > 0.0]
     if len(held) < 2:
         raise ValueError(
-            f"only the class {_plain(held[0][0])!r} has weight: thresholds between classes want two"
+            f"only the class {plain_label(held[0][0])!r} has weight: thresholds between classes "
+            "want two"
         )
     margins = Ordered(
         engine.facts.n_features or 0,
@@ -66,7 +68,7 @@ def start_of_ordinal(start: Any, objective: Objective, labels: np.ndarray) -> np
             f"{np.shape(start[1])}; this fit has {m + 1} classes and {d} features: it wants "
             f"({d},) and ({m},)"
         )
-    held = _places(objective, labels)
+    held = objective.margins.places_among(labels)
     # of a class that is left out the thresholds are not needed: the lower one of the next is
     w = np.append(coef, thresholds[np.array(held[1:]) - 1])
     if not objective.is_inside(w):
@@ -82,7 +84,7 @@ def coefficients(
     A class that was left out lies between equal thresholds, so that it has no probability; at an
     end it lies so far beyond that this is within the rounding of the others.
     """
-    d, held = objective.n_features, _places(objective, labels)
+    d, held = objective.n_features, objective.margins.places_among(labels)
     found = w[d:]
     thresholds = np.empty(len(labels) - 1)
     for k in range(len(thresholds)):
@@ -95,17 +97,6 @@ def coefficients(
         else:
             thresholds[k] = found[below - 1]
     return w[None, :d], thresholds
-
-
-def _places(objective: Objective, labels: np.ndarray) -> list[int]:
-    """Return the places among all labels of the classes of an objective."""
-    known = labels.tolist()
-    return [known.index(_plain(label)) for label in objective.margins.labels]
-
-
-def _plain(label: Any) -> Any:
-    """Return a label as Python writes it."""
-    return label.item() if hasattr(label, "item") else label
 
 
 def is_separated(objective: Objective, point: Point) -> bool:

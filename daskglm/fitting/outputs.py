@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from daskglm.certificates.softmax_rounding import contrasts
+from daskglm.core.arguments import plain_label
 from daskglm.core.engine import Engine
 from daskglm.core.outcome import Reason
 from daskglm.core.requests import Problem
@@ -45,9 +46,10 @@ def multinomial_objective(
             places = sorted({places[0], 0 if places[0] else 1})  # type: ignore[assignment]
     K = len(places)
     if len(labels) > K and engine.facts.offset_columns > 1:
+        without = plain_label(next(v for k, v in enumerate(labels) if k not in places))
         raise ValueError(
-            f"class {_plain(next(v for k, v in enumerate(labels) if k not in places))!r} has no "
-            "weight, but a column of the offset: leave out its rows and the column"
+            f"class {without!r} has no weight, but a column of the offset: leave out its rows "
+            "and the column"
         )
     margins = Softmax(
         engine.facts.n_features or 0,
@@ -91,7 +93,7 @@ def start_of_outputs(start: Any, objective: Objective, labels: np.ndarray) -> np
     W = coef
     if objective.fit_intercept:
         W = np.concatenate([coef, np.broadcast_to(intercept, K)[:, None]], axis=1)
-    return margins.vector(W[_places(objective, labels)])
+    return margins.vector(W[objective.margins.places_among(labels)])
 
 
 def coefficients(
@@ -106,23 +108,13 @@ def coefficients(
     margins, K = Softmax.of(objective), len(labels)
     W, d = margins.matrix(w), margins.width
     coef, intercept = np.zeros((K, d)), np.zeros(K)
-    places = _places(objective, labels)
+    places = objective.margins.places_among(labels)
     coef[places] = W[:, :d]
     if objective.fit_intercept:
         intercept[:] = -objective.loss.rest_margin
         intercept[places] = W[:, d]
         intercept -= intercept.mean()
     return coef, intercept
-
-
-def _places(objective: Objective, labels: np.ndarray) -> list[int]:
-    """Return the places among all labels of the classes of an objective."""
-    known = labels.tolist()
-    return [known.index(_plain(label)) for label in objective.margins.labels]
-
-
-def _plain(label: Any) -> Any:
-    return label.item() if hasattr(label, "item") else label
 
 
 def with_last_bound(objective: Objective, iterates: Iterates) -> Iterates:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from daskglm.core.arguments import plain_label
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import LossRef
 from daskglm.losses.family import Family
@@ -365,7 +366,7 @@ class Loss:
         if not self.classifies:
             self._check_mean(facts)
             return
-        names = [repr(_plain(label)) for label, _, _ in facts.classes]
+        names = [repr(plain_label(label)) for label, _, _ in facts.classes]
         if len(names) < 2:
             raise ValueError(f"all rows have one class, {', '.join(names)}: a classifier needs two")
 
@@ -383,8 +384,3 @@ class Loss:
                 f"the mean target is {mean:.6g}, and the link {link.name!r} has means above zero "
                 "only; take another link, or targets of the other sign"
             )
-
-
-def _plain(label: Any) -> Any:
-    """Return a label as Python writes it."""
-    return label.item() if hasattr(label, "item") else label

@@ -19,6 +19,7 @@ from daskglm.certificates.bounds import Bounds
 from daskglm.certificates.convexity import ByConvexity
 from daskglm.certificates.rounding import Rounding
 from daskglm.certificates.tangent import ByTangent
+from daskglm.core.arguments import plain_label
 from daskglm.core.device import Array, to_host
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import Request, Totals
@@ -129,6 +130,11 @@ class Margins(ABC):
     def labels(self) -> tuple[Any, ...]:
         """Classes, of losses that are about several."""
         return ()
+
+    def places_among(self, labels: np.ndarray) -> list[int]:
+        """Return the places of these classes among all labels."""
+        known = labels.tolist()
+        return [known.index(plain_label(label)) for label in self.labels]
 
     @property
     def weight(self) -> float | None:
