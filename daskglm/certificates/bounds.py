@@ -121,6 +121,13 @@ class Bounds(ABC):
         at = point.vectors[0]
         return self.rounding.by_hessian(point.factor, residual, point.error, at=at)
 
+    def with_near_constants(self, point: Point) -> Point:
+        """Bound how far a point's constants are from the best ones for its coefficients.
+
+        Returns the point with that bound, or as it is if none was found.
+        """
+        return self.objective.margins.near_constants(self.objective, point)
+
     def of_whole(self, found: Point, point: Point, part: Restriction) -> Point:
         """Return a point of all features with what is known of it as one of some features."""
         return found

@@ -23,15 +23,10 @@ if TYPE_CHECKING:
 FALLEN = 0.1
 
 
-def with_near_constants(bounds: Bounds, point: Point) -> Point:
-    """Bound how far a point's constants are from the best ones for its coefficients."""
-    return bounds.objective.margins.near_constants(bounds.objective, point)
-
-
 def with_best_constants(bounds: Bounds, point: Point, gap: float) -> tuple[Point, float]:
     """Evaluate the same coefficients with the best constants; return the better point, its gap."""
     objective = bounds.objective
-    better = with_near_constants(bounds, objective.margins.best_constants(objective, point))
+    better = bounds.with_near_constants(objective.margins.best_constants(objective, point))
     return (better, better.relative_gap) if better.relative_gap < gap else (point, gap)
 
 
@@ -59,7 +54,7 @@ class Certificate:
             # a point that fails with its best constants is not tried again before the features'
             # part of the bound has fallen tenfold
             self.settle_below = 0.1 * features
-            point = with_near_constants(bounds, point)
+            point = bounds.with_near_constants(point)
             gap = point.relative_gap
 
         if gap > self.tol and bounds.is_hidden(point, self.tol):
@@ -109,10 +104,10 @@ class TangentCertificate:
         if bounds.is_hidden(point, self.tol):
             point = bounds.surveyed(point)
             gap = point.relative_gap
-        looks = gap > self.tol and math.isinf(point.near) and bounds.free.can_ask(point)
+        looks = gap > self.tol and math.isinf(point.near)
         # without the constants' part: is the point near enough?
         if looks and bounds.nominal(replace(point, near=0.0)) <= self.tol * point.value:
-            point = with_near_constants(bounds, point)
+            point = bounds.with_near_constants(point)
             gap = point.relative_gap
         if not gap > self.tol or math.isinf(point.near) or not gap < 0.5 * self.settled:
             return point, gap

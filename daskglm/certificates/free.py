@@ -134,9 +134,7 @@ class FreeOutputs(Free):
         nominal = bounds.nominal(point if known else replace(point, near=0.0))
         if not (known or nominal <= wanted):
             return False
-        if self.can_ask(point):
-            point = self.margins.near_constants(self.objective, point)
-        bound = bounds.of(point)
+        bound = bounds.of(bounds.with_near_constants(point))
         return bound > wanted and nominal <= max(wanted, HIDDEN * bound)
 
     def errors(

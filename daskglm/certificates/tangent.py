@@ -208,6 +208,10 @@ class ByTangent(Bounds):
             super().survey()
         objective.rounding.measure(objective.ask)
 
+    def with_near_constants(self, point: Point) -> Point:
+        """Bound how far a point's constants are from the best ones, if rows may say so."""
+        return super().with_near_constants(point) if self.free.can_ask(point) else point
+
     def of_whole(self, found: Point, point: Point, part: Restriction) -> Point:
         """Return a point of all features with what is known of it as one of some features."""
         return self.free.of_whole(found, point, part)

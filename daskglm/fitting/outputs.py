@@ -136,7 +136,7 @@ def with_last_bound(objective: Objective, iterates: Iterates) -> Iterates:
             iterate = next(iterates)
         except StopIteration as end:
             if last is not None and objective.is_penalised and objective.fit_intercept:
-                yield replace(last, point=objective.margins.near_constants(objective, last.point))
+                yield replace(last, point=objective.bounds.with_near_constants(last.point))
             reason: Reason = end.value
             return reason
         last = iterate

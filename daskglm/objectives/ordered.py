@@ -87,8 +87,9 @@ class Ordered(Margins):
         """Return the bounds on rounding errors of an objective's sums; `scale` is C."""
         constants = Thresholds.of(self.shares, loss, scale, facts.largest_offset)
         run = None if facts.sparse else SUMMED_ROWS
-        how: Any = {"on_device": on_device, "run": run, "penalty": penalty.quadratic}
-        return Rounding(facts, loss, constants, **how)
+        return Rounding(
+            facts, loss, constants, on_device=on_device, run=run, penalty=penalty.quadratic
+        )
 
     def origin(self, objective: Objective) -> np.ndarray:
         """Return coefficients of zero, and thresholds by the shares of the classes."""

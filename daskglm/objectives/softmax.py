@@ -133,8 +133,9 @@ class Softmax(Margins):
             own_offsets=facts.offset_columns > 1,
         )
         run = None if facts.sparse else SUMMED_ROWS
-        how: Any = {"on_device": on_device, "run": run, "penalty": penalty.quadratic}
-        return Rounding(facts, loss, constants, **how)
+        return Rounding(
+            facts, loss, constants, on_device=on_device, run=run, penalty=penalty.quadratic
+        )
 
     def only_side(self, objective: Objective) -> float:
         """Return the sign that the last entry has where intercepts predict the only class that has
@@ -292,12 +293,7 @@ class Softmax(Margins):
 
     # ---- intercepts
     def near_constants(self, objective: Objective, point: Point) -> Point:
-        """Bound how far a point's intercepts are from the best ones. Cost: 0 passes, 1 round.
-
-        The point comes back as it is where there are none, or other coefficients are free, too.
-        """
-        if not self.constants or self.features_unheld:
-            return point
+        """Bound how far a point's intercepts are from the best ones. Cost: 0 passes, 1 round."""
         nothing = np.zeros((1, self.outputs))
         found = self._along(objective, (point,), np.ones((1, 1)), nothing)
         along = contrasts(self.outputs)

@@ -228,7 +228,7 @@ def test_without_intercepts_nothing_is_asked_of_them():
     X, codes, weight = random_problem(2)
     objective = composite(X, codes, weight, intercept=False, l1_ratio=0.5)
     point = objective.at(objective.origin)
-    assert objective.margins.near_constants(objective, point) is point
+    assert objective.bounds.with_near_constants(point) is point
 
 
 # ---- parts
