@@ -16,6 +16,7 @@ import numpy as np
 from daskglm.certificates.constants import Constants
 from daskglm.certificates.hessian_factor import FEW, UNIT, GradientError, HessianFactor, excess
 from daskglm.core.column_requests import ColumnMoments
+from daskglm.core.device import to_host
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import Spread, Totals
 from daskglm.core.summation import MOMENT
@@ -115,9 +116,7 @@ class Rounding:
         run: int | None = None,
         penalty: Ridge | Tikhonov | None = None,
     ) -> None:
-        self.loss = loss
-        self.constants = constants
-        self.on_device = on_device
+        self.loss, self.constants, self.on_device = loss, constants, on_device
         penalty = penalty or Ridge(facts.n_features or 0)
         # curvature of the penalty along features, at least and at most
         self.strong = penalty.strong_convexity
@@ -125,8 +124,7 @@ class Rounding:
         # bound on the weighted sum of curvatures where each row's loss is least, over all rows
         rest = loss.rest_curvature
         self.rest = 0.0 if rest is None else rest(facts.weight, facts.target_sum, loss.p1)
-        self.offset = facts.largest_offset
-        self.radius = facts.largest_row_norm
+        self.offset, self.radius = facts.largest_offset, facts.largest_row_norm
         self.ball = Ball(None, self.radius)
         self.columns: Any = self.radius
         self.squares: np.ndarray | None = None
@@ -212,8 +210,8 @@ class Rounding:
         return np.asarray(v[: self.n_features]).reshape(self.constants.sets, self.width)
 
     def of_constants(self, v: Vector) -> np.ndarray:
-        """Return the constants of a vector; of one intercept its norm is enough."""
-        return np.array(v[1:] if isinstance(v, Norms) else v[self.n_features :])
+        """Return the constants of a vector, which may be on a device; of norms, the intercept's."""
+        return np.array(v[1:] if isinstance(v, Norms) else to_host(v[self.n_features :]))
 
     def norm(self, v: Vector) -> float:
         """Return the norm of a vector without its constants."""
