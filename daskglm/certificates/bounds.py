@@ -1,8 +1,7 @@
 """What an objective asks to bound how far its points are from the optimum.
 
 There are two kinds: by strong convexity, and by the tangent where penalties have kinks, bounds or
-strengths of their own. Whoever makes an objective says whether any penalty must be proved, and its
-margins which bounds of that kind are theirs.
+strengths of their own. Whoever makes an objective says whether any penalty must be proved.
 """
 
 from __future__ import annotations
@@ -13,13 +12,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
+from daskglm.certificates.certificate import Certificate
 from daskglm.certificates.hessian_factor import UNIT
 from daskglm.certificates.local_rates import LocalRates
-from daskglm.certificates.rounding import HIDDEN, Rounding
+from daskglm.certificates.rounding import EXACT, HIDDEN, Rounding
 from daskglm.core.device import to_host
 from daskglm.core.requests import RateSums
-from daskglm.losses.base import Loss
-from daskglm.penalties.penalty import Penalty
 
 if TYPE_CHECKING:
     from daskglm.objectives.point import Point
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 # What the driver calls for each point of a solve: it returns the point, or one with a better bound,
 # and its gap.
 Certify = Callable[["Point"], tuple["Point", float]]
+
+# Share of the value of least squares without a penalty that rounding may hide for a bound to count:
+# targets that are fitted to nearly all digits have none. Chosen.
+MOST_HIDDEN = 1e-9
 
 
 class Bounds(ABC):
@@ -43,17 +47,7 @@ class Bounds(ABC):
     any_penalty: ClassVar[bool] = False
 
     def __init__(self, objective: Objective) -> None:
-        self.objective = objective
-
-    @property
-    def loss(self) -> Loss:
-        """The loss of the objective."""
-        return self.objective.loss
-
-    @property
-    def penalty(self) -> Penalty:
-        """The penalty of the objective."""
-        return self.objective.penalty
+        self.objective, self.loss, self.penalty = objective, objective.loss, objective.penalty
 
     @property
     def rounding(self) -> Rounding:
@@ -110,6 +104,12 @@ class Bounds(ABC):
         """
         self.rounding.survey(self.objective.ask, self.objective.engine.facts)
 
+    def surveyed(self, point: Point) -> Point:
+        """Measure the columns; return the point with bounds that know them."""
+        self.survey()
+        # a new point, since the old one caches its bounds
+        return self.objective.margins.known(self.objective, replace(point))
+
     def by_hessian(self, point: Point) -> float:
         """Bound the distance of a point's value from the optimum by its Hessian. Cost: nothing."""
         residual = to_host(point.residual)
@@ -118,18 +118,15 @@ class Bounds(ABC):
             return point.rates.excess(self.rounding, point.factor, point.vectors[0], decrement)
         if not (math.isfinite(self.loss.self_concordance) and math.isfinite(point.value)):
             return math.inf
-        return self.rounding.by_own_hessian(point.factor, point.w, residual, point.error)
+        at = point.vectors[0]
+        return self.rounding.by_hessian(point.factor, residual, point.error, at=at)
 
-    def with_near_intercept(self, point: Point) -> Point:
+    def with_near_constants(self, point: Point) -> Point:
         """Bound how far a point's constants are from the best ones for its coefficients.
 
         Returns the point with that bound, or as it is if none was found.
         """
         return self.objective.margins.near_constants(self.objective, point)
-
-    def with_best_intercept(self, point: Point) -> Point:
-        """Evaluate the same coefficients with the constants that fit them best."""
-        return self.objective.margins.best_constants(self.objective, point)
 
     def of_whole(self, found: Point, point: Point, part: Restriction) -> Point:
         """Return a point of all features with what is known of it as one of some features."""
@@ -172,3 +169,87 @@ class Bounds(ABC):
             return False
         left = point.rates.excess(rounding, point.factor, point.vectors[0], 0.0)
         return left > HIDDEN * wanted
+
+
+class ByConvexity(Bounds):
+    """Bounds on points of an objective whose penalty is a ridge of one strength, or nothing."""
+
+    @property
+    def proves(self) -> bool:
+        """Whether points can be bounded: of families and least squares even without a penalty."""
+        objective = self.objective
+        can = objective.is_penalised or objective.can_go_without
+        return self.loss.is_bounded and can
+
+    def certificate(self, tol: float) -> Certify:
+        """Return what the driver calls to bound the points of one solve; see `Certificate`."""
+        return Certificate(self, tol)
+
+    def of(self, point: Point) -> float:
+        """Bound the distance of a point's value from the optimum; nan where nothing is proved.
+
+        That is so without a penalty, but for families and least squares at points with a Hessian,
+        and for losses of which too little is known (see `Loss.is_bounded`); those that have a
+        `Loss.local_rate` are bounded at points by `with_rates`. The least of three bounds, all of
+        which allow for rounding in the gradient and the Hessian (see `rounding`): by strong
+        convexity, by the Hessian where it is known, and the value itself, since losses are not
+        negative. Cost: nothing.
+        """
+        objective = self.objective
+        if not (self.proves or self.is_local):
+            return math.nan
+        if self.is_local or not objective.is_penalised:
+            return math.nan if self._is_exact_fit(point) else self._by_rates(point)
+        convex = self.rounding.convex(
+            *point.vectors, point.value, point.error, objective.intercept_radius, point.near
+        )
+        return min(convex, point.value, point.excess)
+
+    def _is_exact_fit(self, point: Point) -> bool:
+        """Return whether rounding hides how well least squares without a penalty fit a point."""
+        objective = self.objective
+        if not self.loss.is_quadratic or objective.is_penalised or point.hessian is None:
+            return False
+        hidden = self._by_rounding(point)
+        return self.rounding.is_surveyed and not hidden <= MOST_HIDDEN * point.value
+
+    def _by_rounding(self, point: Point) -> float:
+        """Return the bound by the Hessian if the computed gradient were zero."""
+        nothing = np.zeros(self.objective.size)
+        return self.rounding.by_hessian(point.factor, nothing, point.error)
+
+    def nominal(self, point: Point) -> float:
+        """Bound by strong convexity as if arithmetic were exact: it steers, and proves nothing.
+
+        Cost: nothing.
+        """
+        objective = self.objective
+        return self.rounding.convex(
+            *point.vectors, point.value, EXACT, objective.intercept_radius, point.near
+        )
+
+    def of_features(self, point: Point) -> float:
+        """Return the features' part of the bound by strong convexity: |g_w|^2 / (2 mu).
+
+        Of losses of which too little is known for a bound, it is an estimate.
+        """
+        objective = self.objective
+        if not objective.is_penalised:
+            return math.nan
+        error = point.error if self.loss.is_bounded else EXACT
+        norm = self.rounding.features(point.vectors[1], error)
+        return norm * norm / (2.0 * self.penalty.quadratic.strong_convexity)
+
+    def is_hidden(self, point: Point, tol: float) -> bool:
+        """Return whether rounding hides a proof of `tol`, and a survey may lower its bounds."""
+        objective, wanted = self.objective, tol * point.value
+        if self.is_local:
+            return self._hides_rates(point, wanted)
+        if self.loss.is_quadratic and not objective.is_penalised and point.hessian is not None:
+            surveyed = self.rounding.is_surveyed
+            return not surveyed and self._by_rounding(point) > HIDDEN * wanted
+        if not (objective.is_penalised and self.loss.is_bounded):
+            return False
+        return self.rounding.hides(
+            wanted, point.w, point.value, point.error, objective.intercept_radius, point.near
+        )

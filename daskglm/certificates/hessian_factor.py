@@ -14,6 +14,8 @@ import scipy.linalg
 
 # Unit roundoff of float64.
 UNIT = 2.0**-53
+# Roundings of one term of a sum before it is added: of a root, a product, a slope.
+FEW = 8
 # Share of a scaled Hessian's least eigenvalue that may be in doubt for it to prove anything.
 MOST_CHANGED = 0.5
 
@@ -160,3 +162,22 @@ class HessianFactor:
         adding = float((features * columns).sum()) + intercept
         penalty = error.penalty * float(features.max(initial=0.0))
         return error.margins + error.adding * adding + penalty
+
+
+def excess(decrement: float, reach: float) -> float:
+    """Bound f(w) - min f by the Newton decrement nu at w.
+
+    Curvature changes at a rate of at most `reach`: |D3 f [u, v, v]| <= reach |u|_H v'H v, with the
+    Hessian H at w. Along any u then f(w + u) >= f(w) + g'u + u'Hu h(reach |u|_H) with
+    h(t) = (exp(-t) + t - 1) / t^2, which falls in t (Bach 2010, Proposition 1). The least of that
+    over |u|_H is in closed form: with s = reach nu < 1, f(w) - min f is at most
+    nu^2 (s + (1 - s) log(1 - s)) / s^2, which is nu^2 / 2 for small s. Infinite for s >= 1.
+    """
+    s = reach * decrement
+    if not s < 1.0:
+        return math.inf
+    if s < 1e-4:  # the quotient cancels
+        share = 0.5 + s / 6.0
+    else:
+        share = (s + (1.0 - s) * math.log1p(-s)) / (s * s)
+    return decrement * decrement * share

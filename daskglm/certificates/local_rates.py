@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from daskglm.certificates.hessian_factor import UNIT, GradientError, HessianFactor
-from daskglm.certificates.rounding import Rounding, Vector, excess
+from daskglm.certificates.hessian_factor import UNIT, GradientError, HessianFactor, excess
+from daskglm.certificates.rounding import Rounding, Vector
 from daskglm.core.requests import Totals
 from daskglm.core.summation import MOMENT
 from daskglm.losses.base import LARGEST_FALL

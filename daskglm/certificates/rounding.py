@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from daskglm.certificates.hessian_factor import UNIT, GradientError, HessianFactor
+from daskglm.certificates.constants import Constants
+from daskglm.certificates.hessian_factor import FEW, UNIT, GradientError, HessianFactor, excess
 from daskglm.core.column_requests import ColumnMoments
+from daskglm.core.device import to_host
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import Spread, Totals
 from daskglm.core.summation import MOMENT
@@ -24,8 +26,6 @@ from daskglm.penalties.tikhonov import Tikhonov
 
 # Unit roundoff of float32.
 FLOAT32 = 2.0**-24
-# Roundings of one term of a sum before it is added: of a root, a product, a slope.
-FEW = 8
 # Rows of a tile whose products the CPU's Gram adds up one after another in the rows' precision.
 MOST_SUMMED = 128
 # Features up to which a device adds up products of dense rows over tiles, and rows of such a tile.
@@ -46,6 +46,8 @@ LARGEST_EXPONENT = 2.0
 LARGEST_LOG = 745.0
 # Size over the doubled largest row norm below which the power MOMENT of it underflows.
 LEAST_SIZE = 1e-9
+# How often the bound on the norm of the best coefficients is improved. Each time is valid.
+IMPROVED = 3
 
 
 EXACT = GradientError(0.0, 0.0, 0.0, 0.0)
@@ -83,7 +85,8 @@ class Rounding:
     ----------
     facts : DataSummary
     loss : Loss
-    fit_intercept : bool
+    constants : Constants
+        Those of the margins.
     on_device : bool
         Whether the sums are made on a GPU.
     run : int, optional
@@ -96,25 +99,24 @@ class Rounding:
     ----------
     ball : Ball
         Holds all rows: around zero, until `survey` finds a better one.
-    columns : (d,) array or float
+    columns : (n_features,) array or float
         Bound on the values of each column: the largest row norm, until `survey` finds better ones.
-    squares, means : (d,) arrays or None
+    squares, means : (n_features,) arrays or None
         Weighted sums of squares of each column, and weighted means, once `measure` has found them.
+        Each set of coefficients has the same columns.
     """
 
     def __init__(
         self,
         facts: DataSummary,
         loss: Loss,
+        constants: Constants,
         *,
-        fit_intercept: bool,
         on_device: bool,
         run: int | None = None,
         penalty: Ridge | Tikhonov | None = None,
     ) -> None:
-        self.loss = loss
-        self.fit_intercept = fit_intercept
-        self.on_device = on_device
+        self.loss, self.constants, self.on_device = loss, constants, on_device
         penalty = penalty or Ridge(facts.n_features or 0)
         # curvature of the penalty along features, at least and at most
         self.strong = penalty.strong_convexity
@@ -122,19 +124,18 @@ class Rounding:
         # bound on the weighted sum of curvatures where each row's loss is least, over all rows
         rest = loss.rest_curvature
         self.rest = 0.0 if rest is None else rest(facts.weight, facts.target_sum, loss.p1)
-        self.offset = facts.largest_offset
-        self.radius = facts.largest_row_norm
+        self.offset, self.radius = facts.largest_offset, facts.largest_row_norm
         self.ball = Ball(None, self.radius)
         self.columns: Any = self.radius
         self.squares: np.ndarray | None = None
         self.means: np.ndarray | None = None
         # a device has no survey, and rows of zeros need none
         self.is_surveyed = on_device or not self.radius > 0.0
-        self.n_features = facts.n_features or 0
+        self.width = facts.n_features or 0  # features of a row
         self.n_rows = facts.n_rows
         self.largest_target = facts.largest_target
-        self.is_narrow = self.n_features <= DEVICE_NARROW and not facts.sparse
-        self.row = facts.longest_row + 3  # roundings that a margin goes through
+        self.is_narrow = constants.has_kernels and self.width <= DEVICE_NARROW and not facts.sparse
+        self.row = facts.longest_row + 3 + constants.row  # roundings of a margin
         self.roundoff = facts.gram_roundoff
 
         # additions that a term of a sum goes through: row after row in a block, block after block
@@ -144,7 +145,13 @@ class Rounding:
         self.terms: float = self.in_turn
         if run is not None and not on_device:
             self.terms = min(self.terms, 2 * run + block / run + facts.n_blocks + FEW)
+        self.terms += constants.term
         self.tiles = facts.n_rows / MOST_SUMMED + facts.n_blocks
+
+    @property
+    def n_features(self) -> int:
+        """Coefficients of features, of all sets."""
+        return self.constants.sets * self.width
 
     def survey(self, ask: Callable[[Spread], Totals], facts: DataSummary) -> None:
         """Bound the values of each column and, with an intercept, find a ball around all rows.
@@ -152,13 +159,13 @@ class Rounding:
         This improves bounds for rows far from zero, or with columns of unlike scales. Cost: 1 pass,
         or 2 with an intercept, a round each.
         """
-        d, scale = self.n_features, 2.0 * self.radius
+        d, scale = self.width, 2.0 * self.radius
         more = 1.0 + FEW * d * UNIT  # roundings of the sums
         found = ask(Spread(np.zeros(d), scale))
         largest = np.maximum(found["columns"] ** (1.0 / MOMENT), LEAST_SIZE)
-        self.columns = more * scale * largest
+        self.columns = np.tile(more * scale * largest, self.constants.sets)
         self.is_surveyed = True
-        if self.fit_intercept:
+        if self.constants.count:
             # high moments of the distances from the mean bound the largest distance
             mean = found["sums"] / max(facts.n_rows, 1)
             moment = float(ask(Spread(mean, scale))["moment"])
@@ -167,8 +174,9 @@ class Rounding:
     def measure(self, ask: Callable[[ColumnMoments], Totals]) -> None:
         """Measure the weighted sums of squares of the columns, and means. Cost: 1 pass, 1 round."""
         totals = ask(ColumnMoments())
-        self.squares = np.asarray(totals["squares"]) * (1.0 + 1e-9)
-        self.means = np.asarray(totals["sums"]) / max(float(totals["weight"]), 1e-300)
+        means = np.asarray(totals["sums"]) / max(float(totals["weight"]), 1e-300)
+        squares = np.asarray(totals["squares"]) * (1.0 + 1e-9)
+        self.squares, self.means = (np.tile(each, self.constants.sets) for each in (squares, means))
 
     def take_survey(self, other: Rounding) -> None:
         """Take what a survey of the same rows has found."""
@@ -176,9 +184,9 @@ class Rounding:
         self.squares, self.means = other.squares, other.means
 
     def restricted(self, columns: np.ndarray) -> Rounding:
-        """Return the same for rows that have only these features."""
+        """Return the same for some features; `columns` are their entries, of all sets."""
         found = copy.copy(self)
-        found.n_features = len(columns)
+        found.width = len(columns) // self.constants.sets
         found.ball = Ball(None, self.radius)
         if np.ndim(self.columns):
             found.columns = self.columns[columns]
@@ -186,26 +194,46 @@ class Rounding:
             found.squares, found.means = self.squares[columns], self.means[columns]
         return found
 
-    def size(self, w: Vector) -> float:
-        """Bound the sum of the sizes of the terms of any row's margin at w."""
-        features = self.norm(w) * self.radius
-        if np.ndim(self.columns):
-            features = min(features, float(np.abs(w[: self.n_features]) @ self.columns))
-        has_intercept = isinstance(w, Norms) or len(w) > self.n_features
-        return features + (abs(self._intercept(w)) if has_intercept else 0.0) + self.offset
+    @property
+    def largest(self) -> np.ndarray:
+        """The bounds on the values of each column, (n_features,)."""
+        return np.broadcast_to(self.columns, self.n_features)
+
+    def sums_of_squares(self, weight: float) -> np.ndarray:
+        """Bound the weighted sums of squares of each column, of rows of this total weight."""
+        return weight * self.largest**2 if self.squares is None else self.squares
+
+    # ---- parts of vectors
+    def of_features(self, v: Vector) -> np.ndarray:
+        """Return the coefficients of features, (sets, width)."""
+        assert not isinstance(v, Norms)
+        return np.asarray(v[: self.n_features]).reshape(self.constants.sets, self.width)
+
+    def of_constants(self, v: Vector) -> np.ndarray:
+        """Return the constants of a vector, which may be on a device; of norms, the intercept's."""
+        return np.array(v[1:] if isinstance(v, Norms) else to_host(v[self.n_features :]))
 
     def norm(self, v: Vector) -> float:
-        """Return the norm of a vector without its intercept."""
+        """Return the norm of a vector without its constants."""
         if isinstance(v, Norms):
             return v.features
         part = v[: self.n_features]
         with np.errstate(over="ignore"):  # an infinite norm proves nothing
             return math.sqrt(float(part @ part))
 
-    @staticmethod
-    def _intercept(v: Vector) -> float:
-        return v.intercept if isinstance(v, Norms) else float(v[-1])
+    def _lengths(self, w: Vector) -> np.ndarray:
+        """Return the norms of the coefficients of each feature, over the sets."""
+        found: np.ndarray = np.hypot.reduce(self.of_features(w), axis=0)
+        return found
 
+    def size(self, w: Vector) -> float:
+        """Bound the size of the terms of any row's margin at w: of several their norm."""
+        features = self.norm(w) * self.radius
+        if np.ndim(self.columns):
+            features = min(features, float(self._lengths(w) @ self.columns[: self.width]))
+        return features + self.constants.size(self.of_constants(w)) + self.offset
+
+    # ---- errors
     def gradient(self, w: Vector, value: float, *, scale: float, weight: float) -> GradientError:
         """Bound the error of the gradient at w.
 
@@ -217,7 +245,6 @@ class Rounding:
         scale, weight : float
             C, and the sum of the rows' weights.
         """
-        norm = self.norm(w)
         margin = self.row * UNIT * self.size(w)
         slopes, curvature = self._slopes(value, scale, weight)
         if self.loss.bends:
@@ -227,10 +254,12 @@ class Rounding:
             # the curvature grows within the error of a margin
             grown = self.loss.self_concordance * margin
             curvature *= math.exp(2.0 * grown) if grown <= LARGEST_EXPONENT else math.inf
-        constant = self.terms * UNIT * slopes
-        moved = curvature * margin
-        penalty = 2.0 * UNIT * self.strongest * norm
-        return GradientError(margin * math.sqrt(curvature), moved, constant, penalty)
+        return GradientError(
+            margins=margin * math.sqrt(curvature),
+            slopes=curvature * margin,
+            adding=self.terms * UNIT * slopes + self.constants.adding(self.of_constants(w)),
+            penalty=2.0 * UNIT * self.strongest * self.norm(w),
+        )
 
     def of_random_signs(self, error: GradientError) -> GradientError:
         """Return the bounds on a gradient's error with roundings of independent signs.
@@ -249,13 +278,14 @@ class Rounding:
     def margin_errors(self, w: np.ndarray, squares: np.ndarray, weight: float) -> float:
         """Bound the root of the weighted sum of the squared errors of all margins at w.
 
-        Roundings have independent signs, and coefficients of zero make none. `squares` (d,) are the
-        columns' weighted sums of squares, `weight` is the sum of the rows' weights.
+        Roundings have independent signs, and coefficients of zero make none. `squares`
+        (n_features,) are the columns' weighted sums of squares, `weight` is the sum of the rows'
+        weights.
         """
-        sizes = np.abs(w[: self.n_features])
-        constant = (abs(float(w[-1])) if len(w) > self.n_features else 0.0) + self.offset
-        size = float(sizes @ np.sqrt(squares)) + constant * math.sqrt(weight)
-        terms = min(self.row, int(np.count_nonzero(sizes)) + 3)
+        sizes = self._lengths(w)
+        constant = self.constants.size(self.of_constants(w)) + self.offset
+        size = float(sizes @ np.sqrt(squares[: self.width])) + constant * math.sqrt(weight)
+        terms = min(self.row, int(np.count_nonzero(sizes)) + 3 + self.constants.change)
         return min(terms, RANDOM_SIGNS * math.sqrt(terms)) * UNIT * size
 
     def _slopes(self, value: float, scale: float, weight: float) -> tuple[float, float]:
@@ -292,9 +322,9 @@ class Rounding:
         `FEW` roundings of the intercept are in each margin. 0 without an intercept, and for labels,
         whose losses have their least value far from any label or are exactly zero.
         """
-        if self.loss.classifies or not self.fit_intercept:
+        if self.loss.classifies or not self.constants.count:
             return 0.0
-        off = FEW * UNIT * (abs(self._intercept(w)) + self.offset)
+        off = FEW * UNIT * (self.constants.size(self.of_constants(w)) + self.offset)
         if not self.loss.differentiable:
             return scale * weight * off  # slopes are at most one
         if math.isinf(self.loss.smoothness) and not off < 1.0:
@@ -359,7 +389,8 @@ class Rounding:
         if likely:
             return math.sqrt(summed + FEW) * roundoff
         # tiles are added up in float64
-        return (summed + FEW) * roundoff + (summed + self.tiles) * UNIT
+        adding = (summed + self.tiles) * UNIT
+        return (summed + FEW) * roundoff + adding + self.constants.entry
 
     @property
     def is_exact(self) -> bool:
@@ -368,27 +399,57 @@ class Rounding:
 
     # ---- bounds
     def features(self, gradient: Vector, error: GradientError) -> float:
-        """Bound the norm of the exact gradient by the features, with the intercept as it is.
+        """Bound the norm of the exact gradient by the features, with the constants as they are.
 
-        With an intercept rows are taken less the ball's centre.
+        With constants rows are taken less the ball's centre.
         """
         centre, radius = self.ball
         adding = error.adding * self.radius + error.penalty
         if centre is None:
             norm = self.norm(gradient)
         else:
-            assert not isinstance(gradient, Norms)
-            norm = self.norm(gradient[: self.n_features] - float(gradient[-1]) * centre)
+            # the slopes of all rows, added up
+            total = self.constants.moves @ self.of_constants(gradient)
+            norm = self.norm((self.of_features(gradient) - np.outer(total, centre)).ravel())
             adding += error.adding * float(np.linalg.norm(centre))
         return norm + adding + error.slopes * radius
 
-    def steepest(self, gradient: Vector, error: GradientError) -> float:
-        """Bound |grad F|, the exact gradient by the features at their best intercept: `convex`."""
-        bound = self.features(gradient, error)
-        if self.fit_intercept:
-            slope = abs(self._intercept(gradient)) + error.slopes + error.adding
-            bound += self.ball.radius * slope
-        return bound
+    def steepest(self, gradient: Vector, error: GradientError, near: float = math.inf) -> float:
+        """Bound |grad F|, the exact gradient by the features at the best constants: `convex`.
+
+        It is infinite where nothing is known of those.
+        """
+        features, off = self.features(gradient, error), error.slopes + error.adding
+        if not self.constants.count:
+            return features
+        moved = self.constants.moved(self.of_constants(gradient), off, near)
+        return features + self.ball.radius * moved if math.isfinite(moved) else math.inf
+
+    def cost(
+        self, w: Vector, gradient: Vector, off: float, ball: Ball, intercept_radius: float
+    ) -> tuple[float, float]:
+        """Bound g_c.(c - c*), by a number and another times a norm; see `Constants.cost`.
+
+        Parameters
+        ----------
+        w, gradient : (size,) arrays, or their norms
+        off : float
+            Bound on the norm of the error of g_c.
+        ball : Ball
+            Holds all rows.
+        intercept_radius : float
+            Of one intercept.
+        """
+        constants, slopes = self.constants, self.of_constants(gradient)
+        if not (slopes.any() or off > 0.0):
+            return 0.0, 0.0
+        apart = self.of_constants(w) - constants.start
+        if ball.centre is not None:
+            apart = apart + constants.moves.T @ (self.of_features(w) @ ball.centre)
+        farther = intercept_radius if constants.offset is None else constants.offset
+        if not (math.isfinite(farther) and np.isfinite(apart).all()):
+            return math.inf, 0.0  # as a class without weight has no best intercept
+        return constants.cost(apart, slopes, off, ball.radius, farther)
 
     def convex(
         self,
@@ -399,34 +460,30 @@ class Rounding:
         intercept_radius: float,
         near: float = math.inf,
     ) -> float:
-        """Bound the excess at w by strong convexity of F(w) = min over b of f(w, b).
+        """Bound the excess at w by strong convexity of F(w) = min over c of f(w, c).
 
-        The penalty is at least 1/2 mu |w|^2. f(w, b) - F(w) is at most |g_b| |b - b(w)|, and the
-        best intercept b(w) lies within radius |w| + `intercept_radius` of -centre.w, or within
-        `near` of b if that is known. F(w) - min F is at most |grad F|^2 / (2 mu), and grad F, the
-        gradient by w of centred rows at b(w), is within radius |g_b| of that at b, since slopes
-        rise with b. Or, without grad F: |g|^2 / (2 mu) bounds the excess at the intercept as it is,
-        and |b - b*| is bounded in the same way with mu |w*|^2 / 2 at most the objective.
+        The penalty is at least 1/2 mu |w|^2. F(w) - min F is at most |grad F|^2 / (2 mu), and f(w,
+        c) - F(w) at most g_c.(c - c(w)), or what `near` says; see `Constants` for both. Or, without
+        grad F: |g|^2 / (2 mu) bounds the excess at the constants as they are, but for g_c.(c - c*).
+        The norm |w*|, on which that depends, is at most sqrt(2 f / mu), since the penalty at the
+        optimum is at most the objective here. And it is at most |w| + |w - w*|, whose square times
+        mu is at most |g| |w - w*| + g_c.(c - c*).
         """
         features = self.features(gradient, error)
-        steepest = self.steepest(gradient, error)
-        if not self.fit_intercept:
+        if not self.constants.count or not self.strong:
             return self._fall(features)
 
-        (centre, radius), b = self.ball, self._intercept(w)
-        g = abs(self._intercept(gradient)) + error.slopes + error.adding
-        middle = 0.0
-        if centre is not None:
-            assert not isinstance(w, Norms)
-            middle = float(centre @ w[: self.n_features])
-        here = abs(b + middle) + radius * self.norm(w) + intercept_radius
-        bound = self._fall(steepest) + g * min(here, near)
-        if centre is None:
-            # the penalty at the optimum is at most the objective here
-            largest = math.sqrt(2.0 * max(value, 0.0) / self.strong) if self.strong else math.inf
-            best = abs(b) + radius * largest + intercept_radius
-            bound = min(bound, self._fall(features) + g * best)
-        return bound
+        off = error.slopes + error.adding
+        first, second = self.cost(w, gradient, off, self.ball, intercept_radius)
+        norm, largest = self.norm(w), math.sqrt(2.0 * max(value, 0.0) / self.strong)
+        settled = self.constants.excess(self.of_constants(gradient), off, near)
+        here = min(first + second * norm, settled)
+        bound = self._fall(self.steepest(gradient, error, near)) + here
+        for _ in range(IMPROVED):
+            rest = 4.0 * self.strong * (first + second * largest)
+            moved = (features + math.sqrt(features * features + rest)) / (2.0 * self.strong)
+            largest = min(largest, norm + moved)
+        return min(bound, self._fall(features) + first + second * largest)
 
     def _fall(self, norm: float) -> float:
         """Bound how far the objective can fall if the gradient by the features has this norm."""
@@ -451,45 +508,47 @@ class Rounding:
 
     def hessian(self, w: Vector, *, exact: bool) -> float:
         """Bound the error of an entry of a Hessian at w, as `gram` does of a Gram."""
-        return self.gram(exact=exact)
-
-    def by_own_hessian(
-        self, factor: HessianFactor, w: Vector, gradient: np.ndarray, error: GradientError
-    ) -> float:
-        """Bound the excess at w by the Hessian there."""
-        return self.by_hessian(factor, gradient, error)
+        margin = UNIT * self.row * self.size(w)
+        return self.gram(exact=exact) + self.constants.bending(self.of_constants(w), margin)
 
     def by_hessian(
-        self, factor: HessianFactor, gradient: np.ndarray, error: GradientError, moved: float = 0.0
+        self,
+        factor: HessianFactor,
+        gradient: np.ndarray,
+        error: GradientError,
+        moved: float = 0.0,
+        at: Vector | None = None,
     ) -> float:
         """Bound the excess at a point by the Hessian H there, or at a point nearby.
 
         This is for losses whose curvature varies slowly. `moved` bounds how far any margin is from
         that where H was summed: curvatures then differ by factors within exp(+-moved
         self_concordance), so exp(moved self_concordance) H^-1 takes the place of the inverse
-        Hessian. The bound is infinite where nothing is proved.
+        Hessian. The bound is infinite where nothing is proved. Thresholds want to know the point.
         """
         if not (factor.proves and math.isfinite(self.loss.self_concordance)):
             return math.inf
         decrement = factor.decrement(gradient)
         decrement += factor.error(error, self.n_features, self.columns)
-        return self.by_decrement(factor, decrement, moved)
+        return self.by_decrement(factor, decrement, moved, at)
 
-    def by_decrement(self, factor: HessianFactor, decrement: float, moved: float) -> float:
+    def by_decrement(
+        self, factor: HessianFactor, decrement: float, moved: float, at: Vector | None = None
+    ) -> float:
         """Bound the excess by a bound on the exact gradient's norm in that of H^-1."""
         rate = self.loss.self_concordance
         if not math.isfinite(decrement + rate) or (rate > 0.0 and not moved <= LARGEST_EXPONENT):
             return math.inf
         grown = math.sqrt(math.exp(rate * moved)) if rate > 0.0 else 1.0
-        return excess(grown * decrement, rate * grown * self.reach(factor))
+        return excess(grown * decrement, rate * grown * self.reach(factor, at))
 
-    def reach(self, factor: HessianFactor) -> float:
-        """Bound the change of any margin by a step of norm one in that of the exact Hessian."""
-        d = self.n_features
-        if self.ball.centre is None:
-            return math.hypot(self.radius, float(self.fit_intercept)) * factor.root_trace
-        constant = factor.decrement(np.append(self.ball.centre, 1.0))
-        return self.ball.radius * float(np.linalg.norm(factor.roots[:d])) + constant
+    def reach(self, factor: HessianFactor, at: Vector | None = None) -> float:
+        """Bound the change of any margin by a step of norm one in that of the exact Hessian.
+
+        At a point it is the rate of curvatures of barriers, too.
+        """
+        c = None if at is None else self.of_constants(at)
+        return self.constants.reach(factor, self.ball, self.n_features, c)
 
 
 def relative_gap(bound: float, value: float, zero: float = 0.0) -> float:
@@ -501,22 +560,3 @@ def relative_gap(bound: float, value: float, zero: float = 0.0) -> float:
         return 0.0
     least = value - bound
     return bound / least if least > 0.0 or math.isnan(least) else math.inf
-
-
-def excess(decrement: float, reach: float) -> float:
-    """Bound f(w) - min f by the Newton decrement nu at w.
-
-    Curvature changes at a rate of at most `reach`: |D3 f [u, v, v]| <= reach |u|_H v'H v, with the
-    Hessian H at w. Along any u then f(w + u) >= f(w) + g'u + u'Hu h(reach |u|_H) with
-    h(t) = (exp(-t) + t - 1) / t^2, which falls in t (Bach 2010, Proposition 1). The least of that
-    over |u|_H is in closed form: with s = reach nu < 1, f(w) - min f is at most
-    nu^2 (s + (1 - s) log(1 - s)) / s^2, which is nu^2 / 2 for small s. Infinite for s >= 1.
-    """
-    s = reach * decrement
-    if not s < 1.0:
-        return math.inf
-    if s < 1e-4:  # the quotient cancels
-        share = 0.5 + s / 6.0
-    else:
-        share = (s + (1.0 - s) * math.log1p(-s)) / (s * s)
-    return decrement * decrement * share

@@ -12,22 +12,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from daskglm.certificates import unheld
 from daskglm.certificates.bounds import Bounds, Certify
-from daskglm.certificates.certificate import Certificate
+from daskglm.certificates.certificate import Certificate, TangentCertificate
+from daskglm.certificates.free import Free, Settled
 from daskglm.certificates.free_bound import Tangent, largest_norm, lower_bound
-from daskglm.certificates.hessian_factor import UNIT, GradientError
-from daskglm.certificates.rounding import EXACT, FEW, RANDOM_SIGNS
-from daskglm.certificates.tangent_certificate import TangentCertificate
+from daskglm.certificates.hessian_factor import FEW, UNIT, GradientError
+from daskglm.certificates.rounding import EXACT, RANDOM_SIGNS, Ball
 
 if TYPE_CHECKING:
     from daskglm.objectives.point import Point
+    from daskglm.objectives.restriction import Restriction
 
 
 class ByTangent(Bounds):
-    """Bounds on points of an objective with any penalty of one margin."""
+    """Bounds on points of an objective with any penalty."""
 
     any_penalty = True
+
+    @property
+    def free(self) -> Free:
+        """What points say of the coefficients that nothing holds."""
+        return self.objective.margins.free(self)
 
     @property
     def proves(self) -> bool:
@@ -35,11 +40,9 @@ class ByTangent(Bounds):
         return self.loss.is_bounded
 
     @property
-    def has_unheld(self) -> bool:
-        """Whether there is a coefficient that nothing holds, of which points may say how near its
-        best value it is: the intercept.
-        """
-        return self.objective.fit_intercept
+    def wants_hessian(self) -> bool:
+        """Whether there are coefficients that only a Hessian of all can bound."""
+        return self.free.wants_hessian
 
     def certificate(self, tol: float) -> Certify:
         """Return what the driver calls to bound the points of one solve."""
@@ -48,23 +51,20 @@ class ByTangent(Bounds):
     def of(self, point: Point) -> float:
         """Bound the distance of a point's value from the optimum; nan where nothing is proved.
 
-        By the Hessian and the shortest subgradient; where that proves nothing by the gradient alone
-        (see `free_bound`), which cannot bound coefficients that nothing holds. The value is a bound
-        itself, since losses are not negative. Cost: nothing.
+        By the Hessian and the shortest subgradient, and by the gradient alone (see `free_bound`),
+        which cannot bound coefficients that nothing holds. The value is a bound itself, since
+        losses are not negative. Cost: nothing.
         """
         if self.is_local:
             return self._by_rates(point)
         if not self.proves:
             return math.nan
-        # a finite bound by the Hessian is of second order, and the other one lags behind it
-        found = point.excess if math.isfinite(point.excess) else point.free_bound
+        found, is_held = min(point.excess, point.free_bound), self.penalty.is_held
         # where nothing but the Hessian can bound features, and that cannot: only the gradient tells
-        curved = point.hessian is not None and math.isfinite(self.loss.self_concordance)
-        curved = curved or unheld.can_settle(self, point)
-        if not (found < point.value or self.penalty.is_held or curved):
+        if not (found < point.value or is_held or self.free.may_prove(point)):
             return math.nan
         # losses of separable classes vanish as coefficients grow: a bound of zero has underflown
-        if found == 0.0 and point.value > 0.0 and not self.penalty.is_held:
+        if found == 0.0 and point.value > 0.0 and not is_held:
             return math.nan
         return min(found, point.value)
 
@@ -73,15 +73,8 @@ class ByTangent(Bounds):
 
         Coefficients that nothing holds, of whose Hessian nothing is known, count as the best ones.
         """
-        if self.unheld_features(point) and unheld.block_of(point) is None:
-            point = replace(point, near=0.0)
-        return self.by_tangent(point, EXACT)
-
-    def unheld_features(self, point: Point) -> int:
-        """Return the number of features that nothing holds at a point."""
-        if self.penalty.is_held:
-            return 0
-        return len(unheld.features_of(self.objective, point.w))
+        unknown = self.free.is_unknown(point)
+        return self.by_tangent(replace(point, near=0.0) if unknown else point, EXACT)
 
     def of_features(self, point: Point) -> float:
         """Return the bound by the gradient as if arithmetic were exact."""
@@ -91,16 +84,21 @@ class ByTangent(Bounds):
         """Return whether rounding hides a proof of `tol`, and a survey may lower its bounds."""
         if self.is_local:
             return self._hides_rates(point, tol * point.value)
-        unknown = self.unheld_features(point) and unheld.block_of(point) is None
-        if self.rounding.squares is not None or unknown:
-            return False
-        by_hessian = math.inf
-        if point.hessian is not None:
-            by_hessian = self.rounding.by_hessian(point.factor, point.residual, EXACT)
-        return min(self.nominal(point), by_hessian) <= tol * point.value
+        return self.rounding.squares is None and self.free.hides(point, tol * point.value)
 
     def by_tangent(self, point: Point, error: GradientError) -> float:
-        """Bound the distance of a point's value from the optimum by its tangent."""
+        """Bound the distance of a point's value from the optimum by its tangent.
+
+        Where the Hessian is known it may say how near coefficients that nothing holds are to the
+        best ones.
+        """
+        found, near = self._by_tangent(point, error), self.free.nearness(point, error)
+        if not near < point.near:
+            return found
+        return min(found, self._by_tangent(replace(point, near=near), error))
+
+    def _by_tangent(self, point: Point, error: GradientError) -> float:
+        """Bound the distance from the optimum with what a point knows of free coefficients."""
         d = self.objective.n_features
         features, gradient = point.w[:d], point.gradient[:d]
         curvature = self.penalty.counted_curvature
@@ -123,7 +121,7 @@ class ByTangent(Bounds):
 
     def _settled(
         self, point: Point, gradient: np.ndarray, off: np.ndarray, constant: float
-    ) -> tuple[np.ndarray, np.ndarray, float]:
+    ) -> Settled:
         """Bound what the coefficients without any penalty add to the tangent.
 
         Parameters
@@ -131,32 +129,40 @@ class ByTangent(Bounds):
         gradient, off : (n_features,) arrays
             By the features, and bounds on its errors.
         constant : float
-            Bound on the error of the gradient by the intercept.
+            Bound on the error of the gradient by the constants.
 
         Returns
         -------
         tuple of (n_features,) array, (n_features,) array, float
             Gradient and errors to take instead, and by how much the tangent may lie lower.
         """
-        if self.unheld_features(point):
-            found = unheld.settled(self, point, gradient, off, constant)
-            if found is not None:
-                return found
-        if not self.objective.fit_intercept:
+        found = self.free.settled(point, gradient, off, constant)
+        if found is not None:
+            return found
+        objective, rounding = self.objective, self.rounding
+        if not rounding.constants.count:
             return gradient, off, 0.0
-        objective, squares = self.objective, self.rounding.squares
-        slope = abs(float(point.gradient[-1])) + constant
         if math.isfinite(point.near):
-            # as if at the best intercept, where every slope has changed in the same direction
-            changed = np.full(objective.n_features, slope) * self.rounding.columns
-            if squares is not None and math.isfinite(self.loss.smoothness):
-                mass = objective.scale * self.loss.smoothness * math.sqrt(objective.total_weight)
-                changed = np.minimum(changed, mass * point.near * np.sqrt(squares))
-            return gradient, off + changed, slope * point.near
-        if not slope > 0.0:
-            return gradient, off, 0.0
-        reach = self.rounding.radius * self._largest_norm(point.value) + objective.intercept_radius
-        return gradient, off, slope * (abs(float(point.w[-1])) + reach)
+            return self.at_best_constants(point, gradient, off, constant)
+        ball, radius = Ball(None, rounding.radius), objective.intercept_radius
+        first, second = rounding.cost(point.w, point.gradient, constant, ball, radius)
+        penalty = self.penalty
+        if second > 0.0:
+            largest = largest_norm(penalty.feature_kinks, penalty.counted_curvature, point.value)
+            first += second * largest
+        return gradient, off, first if math.isfinite(first) else math.inf
+
+    def at_best_constants(
+        self, point: Point, gradient: np.ndarray, off: np.ndarray, constant: float
+    ) -> Settled:
+        """Return the tangent as if at the constants that a point is near to; see `_settled`."""
+        objective, constants = self.objective, self.rounding.constants
+        slopes = self.rounding.of_constants(point.gradient)
+        mass = objective.scale * self.loss.smoothness
+        moves, more = constants.shifts(
+            slopes, constant, point.near, self.rounding, mass, objective.total_weight
+        )
+        return gradient + moves, off + more, constants.excess(slopes, constant, point.near)
 
     def errors(
         self, point: Point, error: GradientError, value: float
@@ -171,7 +177,7 @@ class ByTangent(Bounds):
             return np.zeros(d), 0.0, 0.0
         # losses are added up as slopes are, and are off by errors of margins
         slopes = error.adding / (rounding.terms * UNIT)
-        error = rounding.of_random_signs(error)
+        given, error = error, rounding.of_random_signs(error)
         of_value = error.adding / max(slopes, 1e-300) * abs(value)
         of_value += slopes * rounding.margin_error(point.w)
         constant = error.adding + error.slopes
@@ -193,12 +199,7 @@ class ByTangent(Bounds):
                 pull = self.penalty.quadratic.diagonal(d) * np.abs(point.w[:d])
                 own = np.minimum(own, FEW * UNIT * pull)
             off = off + own
-        return off, constant, of_value
-
-    def _largest_norm(self, value: float) -> float:
-        """Bound the norm of the features' coefficients of the optimum, whose value is no larger."""
-        penalty = self.penalty
-        return largest_norm(penalty.feature_kinks, penalty.counted_curvature, value)
+        return *self.free.errors(point, given, off, constant), of_value
 
     def survey(self) -> None:
         """Measure the columns, for better bounds on rounding errors. Cost: 2 or 3 passes."""
@@ -206,3 +207,11 @@ class ByTangent(Bounds):
         if not objective.rounding.is_surveyed:
             super().survey()
         objective.rounding.measure(objective.ask)
+
+    def with_near_constants(self, point: Point) -> Point:
+        """Bound how far a point's constants are from the best ones, if rows may say so."""
+        return super().with_near_constants(point) if self.free.can_ask(point) else point
+
+    def of_whole(self, found: Point, point: Point, part: Restriction) -> Point:
+        """Return a point of all features with what is known of it as one of some features."""
+        return self.free.of_whole(found, point, part)

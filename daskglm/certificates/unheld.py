@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from daskglm.certificates.hessian_factor import UNIT, HessianFactor
-from daskglm.certificates.rounding import FEW
+from daskglm.certificates.free import Free, Settled
+from daskglm.certificates.hessian_factor import FEW, UNIT, HessianFactor
 from daskglm.core.column_requests import ColumnGram
 
 if TYPE_CHECKING:
@@ -86,9 +86,11 @@ def can_settle(bounds: ByTangent, point: Point) -> bool:
     """
     loss = bounds.loss
     known = math.isfinite(loss.self_concordance) or loss.has_two_curvatures
-    if not known or bounds.objective.rows.moves or math.isfinite(point.excess):
+    if not (known and isinstance(bounds.free, FreeBlock)):
         return False
-    if not 0 < bounds.unheld_features(point) <= MOST:
+    if bounds.objective.rows.moves or math.isfinite(point.excess):
+        return False
+    if not 0 < len(features_of(bounds.objective, point.w)) <= MOST:
         return False
     block = block_of(point)
     return block is None or block.factor.proves
@@ -163,7 +165,7 @@ def change(objective: Objective, unheld: Unheld) -> float:
     rounding, features = objective.rounding, unheld.entries[unheld.entries < objective.n_features]
     roots = unheld.factor.roots
     columns = np.ones(len(roots))
-    columns[: len(features)] = np.broadcast_to(rounding.columns, objective.n_features)[features]
+    columns[: len(features)] = rounding.largest[features]
     constant = float(len(features) < len(roots))
     whole = math.hypot(rounding.radius, constant) * unheld.factor.root_trace
     return min(whole, float(columns @ roots))
@@ -180,9 +182,8 @@ def rounding_error(objective: Objective, point: Point, unheld: Unheld, off: np.n
         return found
     # what errors of margins do does not depend on the condition of the block
     features = unheld.entries[unheld.entries < objective.n_features]
-    columns = np.broadcast_to(rounding.columns, objective.n_features)[features]
     grown = math.exp(0.5 * min(rate * margin_error(objective, point.w), 1.0))
-    return min(found, grown * factor.error(point.error, len(features), columns))
+    return min(found, grown * factor.error(point.error, len(features), rounding.largest[features]))
 
 
 def nearness(objective: Objective, point: Point, unheld: Unheld, off: np.ndarray) -> float:
@@ -226,43 +227,68 @@ def moved_gradient(objective: Objective, unheld: Unheld, near: float) -> np.ndar
     d, rounding, smoothness = objective.n_features, objective.rounding, objective.loss.smoothness
     if near == 0.0:
         return np.zeros(d)
-    largest = np.broadcast_to(rounding.columns, d)
     with np.errstate(over="ignore"):
-        found = GROWN * unheld.curvature * largest**2
+        found = GROWN * unheld.curvature * rounding.largest**2
         if unheld.diagonal is not None:
             found = np.minimum(found, GROWN * unheld.diagonal)
         if math.isfinite(smoothness):
-            squares = rounding.squares
-            if squares is None:
-                squares = objective.total_weight * largest**2
+            squares = rounding.sums_of_squares(objective.total_weight)
             found = np.minimum(found, objective.scale * smoothness * squares)
         if not objective.penalty.quadratic.is_diagonal:
             found = found + objective.penalty.quadratic.diagonal(d)
     return near * np.sqrt(found)
 
 
-def settled(
-    bounds: ByTangent, point: Point, gradient: np.ndarray, off: np.ndarray, constant: float
-) -> tuple[np.ndarray, np.ndarray, float] | None:
-    """Return the tangent as if the coefficients that nothing holds were the best ones.
+class FreeBlock(Free):
+    """Free coefficients of one margin: the intercept, and features by a block of the Hessian."""
 
-    That is so where `point.near` is zero, and else where the block says how near they are; if it
-    does not: None. Arguments and what is returned are those of `ByTangent._settled`.
-    """
-    objective, near, block = bounds.objective, point.near, block_of(point)
-    if near > 0.0:
-        if block is None:
+    @property
+    def wants_hessian(self) -> bool:
+        """False: their block is enough."""
+        return False
+
+    def may_prove(self, point: Point) -> bool:
+        """Return whether a Hessian may bound a point: that of all, or their block."""
+        known = point.hessian is not None and math.isfinite(self.loss.self_concordance)
+        return known or can_settle(self.bounds, point)
+
+    def can_ask(self, point: Point) -> bool:
+        """Return whether the rows may say how near the intercept is: if there is one."""
+        return self.objective.fit_intercept
+
+    def is_unknown(self, point: Point) -> bool:
+        """Return whether there are features whose block is not known."""
+        return len(features_of(self.objective, point.w)) > 0 and block_of(point) is None
+
+    def hides(self, point: Point, wanted: float) -> bool:
+        """Return whether a bound is above `wanted`, and a survey may lower it, for rounding."""
+        return not self.is_unknown(point) and self._exact(point) <= wanted
+
+    def settled(
+        self, point: Point, gradient: np.ndarray, off: np.ndarray, constant: float
+    ) -> Settled | None:
+        """Return the tangent as if the coefficients that nothing holds were the best ones.
+
+        That is so where `point.near` is zero, and else where the block says how near they are; if
+        it does not, or there are no such features: None.
+        """
+        objective, near = self.objective, point.near
+        features = features_of(objective, point.w)
+        if not len(features):
             return None
-        errors = np.append(off, np.full(objective.size - len(off), constant))
-        near = nearness(objective, point, block, errors[block.entries])
-        if not math.isfinite(near):
-            return None
-        # where other slopes have changed
-        off = off + moved_gradient(objective, block, near)
-    features = features_of(objective, point.w)
-    gradient, off = gradient.copy(), off.copy()
-    gradient[features] = off[features] = 0.0
-    return gradient, off, 0.5 * near * near
+        if near > 0.0:
+            block = block_of(point)
+            if block is None:
+                return None
+            errors = np.append(off, np.full(objective.size - len(off), constant))
+            near = nearness(objective, point, block, errors[block.entries])
+            if not math.isfinite(near):
+                return None
+            # where other slopes have changed
+            off = off + moved_gradient(objective, block, near)
+        gradient, off = gradient.copy(), off.copy()
+        gradient[features] = off[features] = 0.0
+        return gradient, off, 0.5 * near * near
 
 
 def entry_errors(bounds: ByTangent, point: Point, entries: np.ndarray) -> np.ndarray:

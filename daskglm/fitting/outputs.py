@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.certificates.softmax_rounding import contrasts
+from daskglm.certificates.constants import contrasts
 from daskglm.core.arguments import plain_label
 from daskglm.core.engine import Engine
 from daskglm.core.outcome import Reason
@@ -128,7 +128,7 @@ def with_last_bound(objective: Objective, iterates: Iterates) -> Iterates:
             iterate = next(iterates)
         except StopIteration as end:
             if last is not None and objective.is_penalised and objective.fit_intercept:
-                yield replace(last, point=objective.bounds.with_near_intercept(last.point))
+                yield replace(last, point=objective.bounds.with_near_constants(last.point))
             reason: Reason = end.value
             return reason
         last = iterate

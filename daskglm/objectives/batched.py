@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from daskglm.certificates.constants import Intercept
 from daskglm.certificates.hessian_factor import GradientError, HessianFactor
 from daskglm.certificates.rounding import (
     FLOAT32,
@@ -218,9 +219,8 @@ class BatchObjective:
         self.roles = roles_of(problem.folds)
         self.weights = self.ask(WeighGroups(labels))["weights"]
         self.labels = labels
-        self.rounding = Rounding(
-            engine.facts, loss, fit_intercept=fit_intercept, on_device=False, run=LEAST_ROWS
-        )
+        constants = Intercept.of(fit_intercept=fit_intercept)
+        self.rounding = Rounding(engine.facts, loss, constants, on_device=False, run=LEAST_ROWS)
         if engine.facts.sparse:
             # tiles of sparse rows are made dense, so that their Grams are summed in float32
             self.rounding.roundoff = FLOAT32

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from daskglm.certificates.constants import Intercept
 from daskglm.certificates.rounding import FLOAT32, Rounding
 from daskglm.core.batch_requests import EvaluateMany
 from daskglm.core.summation import LEAST_ROWS
@@ -77,7 +78,7 @@ class Many:
         objective.rounding = Rounding(
             facts,
             objective.loss,
-            fit_intercept=objective.fit_intercept,
+            Intercept.of(fit_intercept=objective.fit_intercept),
             on_device=False,
             run=LEAST_ROWS,
             penalty=objective.penalty.quadratic,
@@ -133,7 +134,7 @@ def _point(
 def _distance_of_intercept(point: Point) -> float:
     """Bound the distance of the intercept from the best one for these coefficients.
 
-    As `Objective.with_near_intercept`, but without a look at the rows: a change of the intercept by
+    As `OneMargin.near_constants`, but without a look at the rows: a change of the intercept by
     t is one of all margins, so that the curvature h along it is at least exp(-M |t|) h there, with
     the self-concordance M. Slopes then differ in sign between t and -t where
     h (1 - exp(-M t)) / M is larger than the slope here. Infinite where none is.

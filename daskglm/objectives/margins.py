@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from daskglm.certificates.bounds import Bounds
-from daskglm.certificates.convexity import ByConvexity
+from daskglm.certificates.constants import Intercept
+from daskglm.certificates.free import Free
 from daskglm.certificates.rounding import Rounding
-from daskglm.certificates.tangent import ByTangent
+from daskglm.certificates.unheld import FreeBlock
 from daskglm.core.arguments import plain_label
 from daskglm.core.device import Array, to_host
 from daskglm.core.facts import DataSummary
@@ -80,9 +80,8 @@ class Margins(ABC):
     on_host: ClassVar[bool] = True
     # whether one number moves the cached margins of all rows alike, so that searches may ask for it
     moves_alike: ClassVar[bool] = False
-    # bounds where the penalty is a ridge of one strength, and for any penalty
-    by_convexity: ClassVar[type[Bounds]] = ByConvexity
-    by_tangent: ClassVar[type[Bounds]] = ByTangent
+    # what points say of coefficients that no penalty holds
+    free: ClassVar[type[Free]] = FreeBlock
 
     @classmethod
     def of(cls, objective: Objective) -> Self:
@@ -273,7 +272,7 @@ class OneMargin(Margins):
         return Rounding(
             facts,
             loss,
-            fit_intercept=self.fit_intercept,
+            Intercept.of(fit_intercept=self.fit_intercept),
             on_device=on_device,
             run=None if facts.sparse else SUMMED_ROWS,
             penalty=penalty.quadratic,

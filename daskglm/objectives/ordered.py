@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from daskglm.certificates.ordinal import OrdinalByConvexity, OrdinalByTangent
-from daskglm.certificates.ordinal_rounding import OrdinalRounding, hessian_of_gaps
+from daskglm.certificates.constants import Thresholds, hessian_of_gaps
+from daskglm.certificates.free import Free
+from daskglm.certificates.hessian_factor import UNIT
+from daskglm.certificates.rounding import Rounding
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import EvaluateAlong, Totals
+from daskglm.core.summation import SUMMED_ROWS
 from daskglm.losses.base import Loss
 from daskglm.losses.ordinal import OrderedLink, barrier, barrier_curvature, barrier_slope
 from daskglm.objectives.margins import Margins, Sums
@@ -55,8 +58,7 @@ class Ordered(Margins):
     shares: np.ndarray
     link: OrderedLink
 
-    by_convexity = OrdinalByConvexity
-    by_tangent = OrdinalByTangent
+    free = Free
 
     @property
     def outputs(self) -> int:
@@ -80,18 +82,19 @@ class Ordered(Margins):
 
     def rounding(
         self, facts: DataSummary, loss: Loss, penalty: Penalty, scale: float, *, on_device: bool
-    ) -> OrdinalRounding:
+    ) -> Rounding:
         """Return the bounds on rounding errors of an objective's sums; `scale` is C."""
-        return OrdinalRounding(
-            facts, loss, self.shares, scale, penalty.quadratic, on_device=on_device
+        constants = Thresholds.of(self.shares, loss, scale, facts.largest_offset)
+        run = None if facts.sparse else SUMMED_ROWS
+        return Rounding(
+            facts, loss, constants, on_device=on_device, run=run, penalty=penalty.quadratic
         )
 
     def origin(self, objective: Objective) -> np.ndarray:
         """Return coefficients of zero, and thresholds by the shares of the classes."""
-        facts, rounding = objective.engine.facts, objective.rounding
-        assert isinstance(rounding, OrdinalRounding)
+        facts, start = objective.engine.facts, objective.rounding.constants.start
         mean = facts.offset_sum / max(facts.weight, 1e-300)
-        return np.concatenate([np.zeros(self.width), rounding.constants + mean])
+        return np.concatenate([np.zeros(self.width), start + mean])
 
     def is_inside(self, w: np.ndarray) -> bool:
         """Return whether an objective is finite at w: whether thresholds increase."""
@@ -174,11 +177,16 @@ class Ordered(Margins):
         if not self.link.splits:
             return point
         rounding, curvatures = objective.rounding, point.by_thresholds
-        assert isinstance(rounding, OrdinalRounding)
+        constants = rounding.constants
+        assert isinstance(constants, Thresholds)
         assert curvatures is not None
         with np.errstate(over="ignore", invalid="ignore"):  # far out
-            near = rounding.near_thresholds(
-                point.w, objective.scale * curvatures.each, point.gradient, point.error
+            near = constants.near(
+                rounding.of_constants(point.w),
+                objective.scale * curvatures.each,
+                rounding.of_constants(point.gradient),
+                point.error.slopes + point.error.adding,
+                rounding.terms * UNIT + rounding.hessian(point.w, exact=True),
             )
         return replace(point, near=near)
 

@@ -184,7 +184,7 @@ class Point:
     @cached_property
     def factor(self) -> HessianFactor:
         """Cholesky factor of the Hessian, for points that have one. Cost: nothing."""
-        off = self.objective.rounding.hessian(self.w, exact=self.exact)
+        off = self.objective.rounding.hessian(self.vectors[0], exact=self.exact)
         return HessianFactor.of(to_host(self.hessian), off)
 
     @property

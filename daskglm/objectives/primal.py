@@ -17,8 +17,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from daskglm.certificates.bounds import Bounds, Certify
+from daskglm.certificates.bounds import Bounds, ByConvexity, Certify
 from daskglm.certificates.rounding import Norms
+from daskglm.certificates.tangent import ByTangent
 from daskglm.core.device import Array, gpu, to_host
 from daskglm.core.engine import Engine
 from daskglm.core.inference_requests import InferenceSums
@@ -105,7 +106,7 @@ class Objective:
             penalty = Penalty.ridge(margins.n_features, margins.size, strength)
         self.penalty = penalty
         self._take(margins.with_penalty(penalty))
-        self.bounded = margins.by_tangent if any_penalty else margins.by_convexity
+        self.bounded = ByTangent if any_penalty else ByConvexity
         on_host = any_penalty or margins.on_host
         if there and not (on_host or penalty.is_plain):
             raise ValueError("a penalty with a strength for each feature wants rows on the CPU")

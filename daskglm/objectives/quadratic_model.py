@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from daskglm.certificates.hessian_factor import UNIT, GradientError, HessianFactor
-from daskglm.certificates.rounding import FEW
+from daskglm.certificates.hessian_factor import FEW, UNIT, GradientError, HessianFactor
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
 

@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from daskglm.certificates.softmax import SoftmaxByTangent
-from daskglm.certificates.softmax_rounding import OutputRounding, contrasts
+from daskglm.certificates.constants import Intercepts, contrasts
+from daskglm.certificates.free import FreeOutputs
+from daskglm.certificates.rounding import Rounding
 from daskglm.core.facts import DataSummary
 from daskglm.core.matrices import mirror_upper
 from daskglm.core.requests import Evaluate, EvaluateAlong, Request, Totals, with_vectors
+from daskglm.core.summation import SUMMED_ROWS
 from daskglm.losses.base import Loss
 from daskglm.objectives.margins import Margins, Sums
 from daskglm.penalties.penalty import Penalty
@@ -65,7 +67,7 @@ class Softmax(Margins):
     fit_intercept: bool
     unheld: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
 
-    by_tangent = SoftmaxByTangent
+    free = FreeOutputs
 
     @property
     def outputs(self) -> int:
@@ -119,17 +121,19 @@ class Softmax(Margins):
 
     def rounding(
         self, facts: DataSummary, loss: Loss, penalty: Penalty, scale: float, *, on_device: bool
-    ) -> OutputRounding:
+    ) -> Rounding:
         """Return the bounds on rounding errors of an objective's sums; `scale` is C."""
-        return OutputRounding(
-            facts,
-            loss,
+        constants = Intercepts.of(
             self.basis,
             self.shares,
             fit_intercept=self.fit_intercept,
-            on_device=on_device,
-            penalty=penalty.quadratic,
             mass=scale * self.weight,
+            offset=facts.largest_offset,
+            own_offsets=facts.offset_columns > 1,
+        )
+        run = None if facts.sparse else SUMMED_ROWS
+        return Rounding(
+            facts, loss, constants, on_device=on_device, run=run, penalty=penalty.quadratic
         )
 
     def only_side(self, objective: Objective) -> float:
@@ -288,15 +292,18 @@ class Softmax(Margins):
         along = contrasts(self.outputs)
         hessian = objective.scale * (along.T @ found["hessians"][0] @ along)
         slopes = along.T @ (self.basis @ point.gradient[self.n_features :])
-        rounding = objective.rounding
-        assert isinstance(rounding, OutputRounding)
-        return replace(point, near=rounding.near_intercepts(hessian, slopes, point.error))
+        constants, off = objective.rounding.constants, point.error.slopes + point.error.adding
+        assert isinstance(constants, Intercepts)
+        return replace(point, near=constants.near(hessian, slopes, off))
 
     def best_constants(self, objective: Objective, point: Point) -> Point:
         """Evaluate the same coefficients with the intercepts that fit them best.
 
-        By Newton's method on cached margins. Cost: 1 pass, some rounds.
+        By Newton's method on cached margins; as they are, if other coefficients are free, too.
+        Cost: 1 pass, some rounds.
         """
+        if self.features_unheld:
+            return point
         shift = np.zeros(self.sets)
         one = np.ones((1, 1))
         largest = objective.loss.smoothness * self.weight

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
+from daskglm.certificates.constants import Intercept
 from daskglm.certificates.rounding import Rounding
 from daskglm.core import requests as core
 from daskglm.core.facts import DataSummary
@@ -124,7 +125,7 @@ def test_slopes_and_curvatures_add_up_to_no_more_than_their_bounds(loss):
             y *= rng.random(300) < 0.7
         weight = rng.random(300)
         facts = DataSummary(n_rows=300, weight=weight.sum(), target_sum=weight @ y)
-        rounding = Rounding(facts, record, fit_intercept=True, on_device=False)
+        rounding = Rounding(facts, record, Intercept.of(fit_intercept=True), on_device=False)
         for spread in (0.0, 1e-3, 0.3, 3.0, 20.0):
             z = np.log(np.maximum(y, 1e-3 * scale)) + spread * rng.standard_normal(300)
             value, slope, curvature = loss_of(record, y.astype(LONG), z.astype(LONG))

@@ -8,9 +8,8 @@ import pytest
 from scipy.special import xlogy
 
 import daskglm
-from daskglm.certificates.hessian_factor import HessianFactor
+from daskglm.certificates.hessian_factor import HessianFactor, excess
 from daskglm.certificates.local_rates import LARGEST_STEP, LEAST, LocalRates
-from daskglm.certificates.rounding import excess
 from daskglm.core.outcome import Reason
 from daskglm.core.requests import Problem
 from daskglm.data.blocks import Place, to_block

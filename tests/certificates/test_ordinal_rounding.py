@@ -5,21 +5,22 @@ import math
 import numpy as np
 import pytest
 
-from daskglm.certificates.ordinal_rounding import barrier_hessian, constants_of
+from daskglm.certificates.constants import hessian_of_gaps, thresholds_of
+from daskglm.losses.ordinal import barrier_curvature
 from daskglm.solvers import get_solver
 from tests.covering import each_choice
 from tests.objectives.ordinal_objectives import noise_of, objective, rows
 
 
 def test_constants_are_logits_of_cumulative_shares():
-    np.testing.assert_allclose(constants_of(np.array([1.0, 2.0, 1.0])), [-np.log(3), np.log(3)])
+    np.testing.assert_allclose(thresholds_of(np.array([1.0, 2.0, 1.0])), [-np.log(3), np.log(3)])
     # and keep their digits where one class has nearly all weight
-    assert constants_of(np.array([1e-20, 1.0]))[0] == pytest.approx(np.log(1e-20))
-    assert constants_of(np.array([1.0, 1e-20]))[0] == pytest.approx(-np.log(1e-20))
+    assert thresholds_of(np.array([1e-20, 1.0]))[0] == pytest.approx(np.log(1e-20))
+    assert thresholds_of(np.array([1.0, 1e-20]))[0] == pytest.approx(-np.log(1e-20))
 
 
 def test_the_hessian_of_barriers():
-    H = barrier_hessian(np.array([1.0, 2.0]), np.array([3.0, 5.0]))
+    H = hessian_of_gaps(np.array([3.0, 5.0]) * barrier_curvature(np.array([1.0, 2.0])))
     a, b = 3 / (4 * np.sinh(0.5) ** 2), 5 / (4 * np.sinh(1.0) ** 2)
     np.testing.assert_allclose(H, [[a, -a, 0], [-a, a + b, -b], [0, -b, b]])
 

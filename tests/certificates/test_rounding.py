@@ -10,8 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
 from daskglm.certificates import rounding
-from daskglm.certificates.hessian_factor import HessianFactor
-from daskglm.certificates.rounding import excess
+from daskglm.certificates.hessian_factor import HessianFactor, excess
 from daskglm.core.device import to_host
 from daskglm.core.requests import Problem
 from daskglm.data.blocks import Place, to_block

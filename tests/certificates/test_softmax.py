@@ -8,7 +8,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 import daskglm
-from daskglm.certificates.softmax_rounding import contrasts
+from daskglm.certificates.constants import contrasts
 from daskglm.core.requests import Problem
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.outputs import multinomial_objective
@@ -228,7 +228,7 @@ def test_without_intercepts_nothing_is_asked_of_them():
     X, codes, weight = random_problem(2)
     objective = composite(X, codes, weight, intercept=False, l1_ratio=0.5)
     point = objective.at(objective.origin)
-    assert objective.bounds.with_near_intercept(point) is point
+    assert objective.bounds.with_near_constants(point) is point
 
 
 # ---- parts

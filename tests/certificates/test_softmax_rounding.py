@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
-from daskglm.certificates.softmax_rounding import contrasts
+from daskglm.certificates.constants import contrasts
 from daskglm.core.requests import Problem
 from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local

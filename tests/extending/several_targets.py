@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.linalg
 
+from daskglm.certificates.constants import Intercept
 from daskglm.certificates.rounding import Rounding
 from daskglm.core.requests import EvaluateAlong, with_vectors
 from daskglm.core.view import ALL
@@ -63,8 +64,8 @@ class SeveralTargets(Margins):
 
     def rounding(self, facts, loss, penalty, scale, *, on_device):
         wide = replace(facts, n_features=self.n_features)
-        given = {"fit_intercept": False, "on_device": on_device, "penalty": penalty.quadratic}
-        return Rounding(wide, loss, **given)
+        constants = Intercept.of(fit_intercept=False)
+        return Rounding(wide, loss, constants, on_device=on_device, penalty=penalty.quadratic)
 
     def only_side(self, objective):
         return 0.0

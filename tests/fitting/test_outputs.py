@@ -98,7 +98,7 @@ def test_separable_classes_are_told_apart_from_others():
 
 def test_a_solve_ends_with_its_best_bound():
     objective, _ = made([10.0, 20.0, 20.0, 30.0])
-    point = objective.bounds.with_best_intercept(objective.at(np.zeros(objective.size)))
+    point = objective.margins.best_constants(objective, objective.at(np.zeros(objective.size)))
 
     def solver():
         yield Iterate(point)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from daskglm.certificates.softmax_rounding import contrasts
+from daskglm.certificates.constants import contrasts
 from daskglm.losses.ordinal import link_of_loss
 from daskglm.objectives.ordered import Ordered
 from daskglm.objectives.primal import Objective

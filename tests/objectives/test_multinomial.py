@@ -105,12 +105,12 @@ def test_search_between_points_and_best_intercepts_read_no_rows():
         assert value == pytest.approx(objective.at(a.w + t * (b.w - a.w)).value, rel=1e-12)
 
     before = objective.passes
-    best = objective.bounds.with_best_intercept(a)
+    best = objective.margins.best_constants(objective, a)
     assert objective.passes <= before + 2  # margins of a were evicted by the points above
     np.testing.assert_array_equal(best.w[: objective.n_features], a.w[: objective.n_features])
     assert np.abs(best.gradient[objective.n_features :]).max() < 1e-9
     assert best.value < a.value
-    near = objective.bounds.with_near_intercept(best)
+    near = objective.margins.near_constants(objective, best)
     assert near.near < 1e-6
     assert near.relative_gap <= best.relative_gap
 
@@ -119,7 +119,7 @@ def test_best_intercepts_from_far_away():
     X, codes, weight, W, _ = draw()
     objective = objective_of(X, codes, weight)
     W[:, -1] = [300.0, -200.0, 0.0, 50.0]
-    best = objective.bounds.with_best_intercept(objective.at(objective.margins.vector(W)))
+    best = objective.margins.best_constants(objective, objective.at(objective.margins.vector(W)))
     assert np.abs(best.gradient[objective.n_features :]).max() < 1e-8
 
 

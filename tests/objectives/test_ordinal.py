@@ -76,7 +76,7 @@ def test_the_best_thresholds_of_a_point(C):
     X, y = rows(6, hard="offsets")
     made, reference = objective(X, y, C)
     w = made.origin + np.array([1e-4, -1e-4, 1e-5, 0.0, 0.0, 0.5, 1.5])
-    better = made.bounds.with_best_intercept(made.at(w))
+    better = made.margins.best_constants(made, made.at(w))
     best, value = reference.least(w, slice(4, None))
     np.testing.assert_allclose(better.w[4:], best[4:].astype(float), rtol=1e-7)
     assert better.value == pytest.approx(float(value), rel=1e-12)

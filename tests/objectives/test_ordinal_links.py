@@ -93,7 +93,7 @@ def test_thresholds_alone(link):
     point = made.at(made.origin)
     assert np.abs(point.gradient[4:]).max() < 1e-11 * weight.sum()
     moved = made.at(made.origin + 0.3)
-    better = made.bounds.with_best_intercept(moved)
+    better = made.margins.best_constants(made, moved)
     assert np.abs(better.gradient[4:]).max() < 1e-8
     assert better.value < moved.value
     np.testing.assert_array_equal(better.w[:4], moved.w[:4])
