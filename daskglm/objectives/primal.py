@@ -32,7 +32,7 @@ from daskglm.core.requests import (
 )
 from daskglm.core.view import Drawn, Part
 from daskglm.losses.base import Loss
-from daskglm.objectives.margins import Asked, Margins, OneMargin
+from daskglm.objectives.margins import Asked, Margins, OneMargin, Sums
 from daskglm.objectives.point import Point
 from daskglm.objectives.rows import Rows
 from daskglm.penalties.penalty import Penalty
@@ -256,14 +256,21 @@ class Objective:
         if self.xp is not np:
             return self._point_there(w, token, totals, beside, exact=exact)
 
-        quadratic, kinks = self.penalty.quadratic, self.penalty.kinks
         sums = self.margins.sums(w, totals, is_sample=self.is_sample)
+        return self.point_of(sums, w, token, exact=exact)
+
+    def point_of(self, sums: Sums, w: np.ndarray, token: int, *, exact: bool) -> Point:
+        """Return the point at w that the losses have these sums at, in host memory.
+
+        Cost: nothing.
+        """
+        quadratic, kinks = self.penalty.quadratic, self.penalty.kinks
         penalty, gradient = quadratic.value_and_gradient(w)
         gradient += self.scale * sums.gradient
         diagonals = None
-        if diagonal:
+        if sums.diagonal is not None:
             diagonals = self.scale * sums.diagonal + quadratic.diagonal(self.size)
-        hessian = self._hessian(sums.hessian) if gram else None
+        hessian = None if sums.hessian is None else self._hessian(sums.hessian)
         value = self.scale * float(sums.value) + penalty
         how: Any = {"by_thresholds": sums.by_thresholds}
         point = Point(self, w, value, gradient, token, hessian, diagonals, exact, **how)

@@ -114,13 +114,9 @@ class _Progress:
     def take_certain_steps(self) -> None:
         """Take the first step for problems that it is proved to solve. Cost: nothing."""
         for p in np.flatnonzero(self.active).tolist():
+            value, square = float(self.values[p]), float(self.squares[p])
             value, error, gap = self.objective.ahead(
-                self.factors[p],
-                float(self.values[p]),
-                self.steps[p],
-                float(self.squares[p]),
-                self.batch,
-                p,
+                self.batch[p], self.factors[p], value, self.steps[p], square
             )
             if gap <= self.tol and error <= self.tol * value:
                 self.W[p] += self.steps[p]
