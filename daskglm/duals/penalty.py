@@ -4,6 +4,9 @@ lam |w|_1 + mu/2 |w|^2 is mu times t |w|_1 + 1/2 |w|^2 with the threshold t = la
 conjugate of the latter at v is 1/2 |w|^2, where w is v with all entries moved towards zero by t:
 half of |v|^2 where t is zero, and never more curved than that. The last entry of v belongs to a
 constant feature without an L1 penalty.
+
+Steps of the dual want no more than that. To prove values `Dual` asks for `value`, `proved`,
+`left_open` and `is_lost`, which `corrected.Corrected` has for other penalties.
 """
 
 from __future__ import annotations

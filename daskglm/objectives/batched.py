@@ -30,6 +30,7 @@ from daskglm.core.requests import Problem, Spread, Totals, roles_of
 from daskglm.core.summation import LEAST_ROWS, MOMENT
 from daskglm.losses.base import Loss
 from daskglm.objectives.primal import Objective
+from daskglm.objectives.rows import Rows
 from daskglm.penalties.penalty import Penalty
 
 FLOAT64 = np.finfo(float)
@@ -228,13 +229,13 @@ class BatchObjective:
         fit_intercept: bool,
     ) -> None:
         self.engine = engine
-        self.problem = problem
+        self.rows = Rows(engine, problem)
         self.loss = loss
         self.classes = classes
         self.n_features = engine.facts.n_features or 0
         self.size = self.n_features + fit_intercept
         self.fit_intercept = fit_intercept
-        self.passes = self.prepared = 0.0
+        self.prepared = 0.0
         self.origin = np.zeros(self.size)
         self.penalty = Penalty.ridge(self.n_features, self.size)
         self.is_penalised = True  # no problem of a batch is without a penalty
@@ -245,11 +246,14 @@ class BatchObjective:
         self.rounding = rounding_of_tiles(engine.facts, loss, fit_intercept=fit_intercept)
         self.exact = False  # whether Grams are summed in float64, whatever the dtype of the rows
 
+    @property
+    def passes(self) -> float:
+        """Passes over all rows up to now."""
+        return self.rows.meter.passes
+
     def ask(self, request: BatchRequest | Spread) -> Totals:
         """Pass a request to the engine, counting passes."""
-        totals = self.engine.total(self.problem, request)
-        self.passes += totals["rows"] / max(self.engine.facts.n_rows, 1)
-        return totals
+        return self.rows.ask(request)
 
     def evaluate(
         self,
@@ -402,20 +406,25 @@ class BatchObjective:
                 return
 
     def bounds(
-        self, batch: ProblemBatch, found: BatchEvaluation, factors: Sequence[HessianFactor]
+        self,
+        batch: ProblemBatch,
+        points: tuple[np.ndarray, np.ndarray, np.ndarray],
+        factors: Sequence[HessianFactor],
+        moved: np.ndarray,
     ) -> np.ndarray:
         """Bound (value - optimum) / optimum of each problem.
 
         This takes the better of two bounds on the excess: by strong convexity, and by the
-        factorised Hessian of a point nearby.
+        factorised Hessian of a point nearby. `points` are W, values and gradients; for `moved` see
+        `BatchEvaluation`.
         """
         gaps = np.empty(len(batch))
-        for p, factor in enumerate(factors):
-            one, w, g, value = batch[p], found.W[p], found.gradients[p], float(found.values[p])
+        for p, (w, value, g, factor) in enumerate(zip(*points, factors, strict=True)):
+            one, value = batch[p], float(value)
             error, intercept_radius = self._error(one, w, value)
             bound = min(
                 self.rounding.convex(w, g, value, error, intercept_radius),
-                self.rounding.by_hessian(factor, g, error, float(found.moved[p])),
+                self.rounding.by_hessian(factor, g, error, float(moved[p])),
             )
             bound = min(bound, value) if math.isfinite(value) else math.inf
             weight = sum(self.sides(one.of, one.fold))

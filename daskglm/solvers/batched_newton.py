@@ -127,18 +127,9 @@ class _Progress:
     def bound_starts(self) -> None:
         """End the problems whose starts are proved to be good enough. Cost: nothing."""
         which = np.flatnonzero(self.active)
-        unknown = np.zeros(len(which))
-        found = BatchEvaluation(
-            self.W[which],
-            self.values[which],
-            self.gradients[which],
-            unknown,
-            unknown,
-            unknown,
-            unknown,
-        )
-        factors = [self.factors[p] for p in which]
-        self.gaps[which] = self.objective.bounds(self.batch.take(which), found, factors)
+        points = self.W[which], self.values[which], self.gradients[which]
+        factors, batch = [self.factors[p] for p in which], self.batch.take(which)
+        self.gaps[which] = self.objective.bounds(batch, points, factors, np.zeros(len(which)))
         self.active[which] = ~(self.gaps[which] <= self.tol)
 
     def advance(self) -> None:
@@ -167,7 +158,8 @@ class _Progress:
             if np.isfinite(found.hessians[q]).all():
                 factors[k] = self.objective.factor(trial[k], found.hessians[q])
                 found.moved[k] = 0.0
-        gaps = self.objective.bounds(batch, found, factors)
+        points = found.W, found.values, found.gradients
+        gaps = self.objective.bounds(batch, points, factors, found.moved)
 
         for k, p in enumerate(which.tolist()):
             self.n_iter[p] = self.iteration
