@@ -50,7 +50,8 @@ def bases(source):
 
 
 @pytest.mark.parametrize(
-    "folder", ["objectives", "certificates", "solvers", "penalties", "worker", "engines", "fitting"]
+    "folder",
+    ["objectives", "certificates", "duals", "solvers", "penalties", "worker", "engines", "fitting"],
 )
 def test_a_combination_is_a_value_and_no_class_of_two_bases(folder):
     found = [name for path in (PACKAGE / folder).rglob("*.py") for name in bases(path.read_text())]

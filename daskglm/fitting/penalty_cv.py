@@ -169,7 +169,7 @@ def _begins(
     if fits.alphas is None and isinstance(alphas, int):
         wanted.insert(0, 0)
     if share and wanted:
-        found = run(grid.objective, [problems[k].unpenalised_shared for k in wanted])
+        found = run(grid.objective, [problems[k].unpenalised_shared() for k in wanted])
     else:
         found = [Found(problems[k].unpenalised(), 0, False) for k in wanted]
     return dict(zip(wanted, found, strict=True))
@@ -213,7 +213,7 @@ def _paths(
             elif len(had) < len(values):
                 begin = had[-1].w if had else begins[k + 1]
                 rest, done = values[len(had) :], partial(fits.add, key)
-                works.append(partial(fold.solve_shared, rest, begin, done))
+                works.append(fold.solve_shared(rest, begin, done))
     if works:
         run(grid.objective, works)
     return [

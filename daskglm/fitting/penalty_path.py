@@ -25,7 +25,7 @@ from daskglm.fitting.runner import WarmStart
 from daskglm.fitting.shared_paths import shared_path, solution_at
 from daskglm.fitting.warm_path import WarmPath
 from daskglm.losses.base import Loss
-from daskglm.objectives.many import Many, Place
+from daskglm.objectives.many import Place, adapted
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
 from daskglm.objectives.quadratic_model import LossSums, predicted
@@ -198,12 +198,12 @@ class PathProblem:
         point: Point = self._solved(objective, WarmStart(objective.origin), tol=NULL_TOL).point
         return point
 
-    def unpenalised_shared(self, shared: Many) -> Trials[Found]:
+    def unpenalised_shared(self) -> Trials[Found]:
         """Return the same, where other folds share the passes.
 
         Cost: about 3 passes.
         """
-        objective = shared.adapted(self._without_features())
+        objective = adapted(self._without_features())
         found = yield from shared_newton(
             objective,
             self.place,
@@ -337,7 +337,6 @@ class PathProblem:
         alphas: Sequence[float],
         begin: Found | np.ndarray,
         done: Callable[[Fitted], None],
-        shared: Many,
     ) -> Trials[None]:
         """Solve for each strength in turn, where other folds share the passes.
 
@@ -359,7 +358,6 @@ class PathProblem:
 
         yield from shared_path(
             [partial(self.objective, float(alpha)) for alpha in alphas],
-            shared,
             self.place,
             begin,
             alone,

@@ -40,7 +40,7 @@ from daskglm.fitting.shared_paths import can_share, run, shared_path, solution_a
 from daskglm.fitting.warm_path import WHY, WarmPath
 from daskglm.losses.base import Loss
 from daskglm.objectives.batched import BatchObjective, BatchPoint, ProblemBatch
-from daskglm.objectives.many import Many, Place
+from daskglm.objectives.many import Place
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
 from daskglm.solvers.batched_newton import batched_newton
@@ -249,7 +249,7 @@ class ProblemGrid:
         before = len(batch) - len(state.left)
         path: WarmPath | None = None
         for k, p in enumerate(state.left):
-            of, fold, C = int(batch.of[p]), int(batch.fold[p]), float(batch.C[p])
+            of, fold, C = batch[p]
             kind = of, C
             if p in reports:
                 continue
@@ -284,8 +284,8 @@ class ProblemGrid:
         settings = self.settings
         paths: dict[Place, list[int]] = {}
         for p in state.left:
-            place = Place(int(batch.fold[p]), int(batch.of[p]))
-            paths.setdefault(place, []).append(p)
+            of, fold, _ = batch[p]
+            paths.setdefault(Place(fold, of), []).append(p)
         suits = (
             settings.solver in ("auto", SPEC.name)
             and settings.stop == "gap"
@@ -301,7 +301,7 @@ class ProblemGrid:
         if not suits:
             return
         record = Record(self.objective)
-        works = [partial(self._shared_path, batch, state, reports, each) for each in paths.items()]
+        works = [self._shared_path(batch, state, reports, each) for each in paths.items()]
         solved = run(self.objective, works, record)
         why = f"{len(paths)} paths at the same time, which share passes over X"
         for path, fits in zip(paths.values(), solved, strict=True):
@@ -322,7 +322,6 @@ class ProblemGrid:
         state: GridState,
         reports: dict[int, Report],
         path: tuple[Place, list[int]],
-        shared: Many,
     ) -> Trials[list[Found]]:
         """Solve the problems of one class and fold in turn, from strong penalties to weak.
 
@@ -344,7 +343,6 @@ class ProblemGrid:
 
         return shared_path(
             [partial(self._single_objective, batch, p) for p in order],
-            shared,
             place,
             first if first.any() else self._single_objective(batch, order[0]).origin,
             alone,
@@ -408,12 +406,12 @@ class ProblemGrid:
 
     def _single_objective(self, batch: ProblemBatch, p: int) -> Objective:
         """Return the objective of one problem by itself, for solvers of one."""
-        of, fold = int(batch.of[p]), int(batch.fold[p])
+        of, fold, C = batch[p]
         problem = self.problems[of]
         if fold >= 0:
             problem = replace(problem, folds=self.folds, fold=fold)
         sides = self.objective.sides(of, fold)
-        settings = replace(self.settings, C=float(batch.C[p]))
+        settings = replace(self.settings, C=C)
         scale = self._scale(problem, fold)
         objective = objective_of(self.engine, problem, sides, self.loss, settings, scale)
         if fold >= 0 and self.loss.bends:

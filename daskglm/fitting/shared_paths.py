@@ -20,7 +20,7 @@ from daskglm.fitting.driver import Record, Solution
 from daskglm.losses.base import Loss
 from daskglm.objectives.batched import BatchObjective
 from daskglm.objectives.carried_point import carried
-from daskglm.objectives.many import Many, Place
+from daskglm.objectives.many import Place, adapted
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
 from daskglm.solvers import costs
@@ -56,7 +56,6 @@ def can_share(engine: Engine, loss: Loss) -> bool:
 
 def shared_path(
     objectives: Sequence[Callable[[], Objective]],
-    shared: Many,
     place: Place,
     begin: Found | np.ndarray,
     alone: Callable[[int, Found], Point],
@@ -71,7 +70,6 @@ def shared_path(
     ----------
     objectives : sequence of callable
         Each makes the `Objective` of one problem, when its turn has come.
-    shared : Many
     place : Place
     begin : Found or (size,) array
         Where the first begins. The Hessian of a point is used if it is `solved`.
@@ -92,8 +90,7 @@ def shared_path(
     known, w = (None, begin) if isinstance(begin, np.ndarray) else _start(begin)
     all_found = []
     for k, make in enumerate(objectives):
-        objective = make()
-        objective = shared.adapted(objective)
+        objective = adapted(make())
         inside = objective.penalty.kinks.clip(w)
         start = carried(known, objective) if known is not None and (inside == w).all() else None
         found = yield from shared_newton(
@@ -115,7 +112,7 @@ def _start(found: Found) -> tuple[Point | None, np.ndarray]:
 
 def run(
     rows: BatchObjective,
-    works: Sequence[Callable[[Many], Trials[T]]],
+    works: Sequence[Trials[T]],
     record: Record | None = None,
 ) -> list[T]:
     """Run solves to their ends with shared passes; see `solve_together`.
@@ -126,18 +123,17 @@ def run(
     Parameters
     ----------
     rows : BatchObjective
-    works : sequence of callable
-        Each begins a solve.
+    works : sequence of generators
     record : Record, optional
         Gets the iterations; default: a new one.
     """
-    shared, record = Many(rows), record or Record(rows)
+    record = record or Record(rows)
 
     def watch(points: Sequence[Point]) -> None:
         gap = max(point.relative_gap for point in points)
         record.add(_Evaluated(points), gap, SPEC.name)
 
-    return solve_together(shared, [work(shared) for work in works], watch)
+    return solve_together(rows, works, watch)
 
 
 def solution_at(point: Point, record: Record | None = None) -> Solution:

@@ -1,1 +1,1 @@
-"""The objective and its dual, in terms of sums that an engine answers."""
+"""The objective, in terms of sums that an engine answers."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -26,13 +26,23 @@ from daskglm.certificates.rounding import (
 )
 from daskglm.core.batch_requests import BatchRequest, EvaluateMany, WeighGroups
 from daskglm.core.engine import Engine
+from daskglm.core.facts import DataSummary
 from daskglm.core.requests import Problem, Spread, Totals, roles_of
 from daskglm.core.summation import LEAST_ROWS, MOMENT
 from daskglm.losses.base import Loss
 from daskglm.objectives.primal import Objective
+from daskglm.objectives.rows import Rows
 from daskglm.penalties.penalty import Penalty
 
 FLOAT64 = np.finfo(float)
+
+
+class OneProblem(NamedTuple):
+    """One of a `ProblemBatch`."""
+
+    of: int
+    fold: int
+    C: float
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,9 @@ class ProblemBatch:
 
     def __len__(self) -> int:
         return len(self.of)
+
+    def __getitem__(self, p: int) -> OneProblem:
+        return OneProblem(int(self.of[p]), int(self.fold[p]), float(self.C[p]))
 
     def take(self, which: np.ndarray) -> ProblemBatch:
         """Return the problems at these places."""
@@ -177,6 +190,21 @@ class BatchPoint:
         return replace(self, losses=losses, counts=counts)
 
 
+def rounding_of_tiles(
+    facts: DataSummary, loss: Loss, *, fit_intercept: bool, **given: Any
+) -> Rounding:
+    """Return the rounding of sums over the tiles that `worker.batched` reads.
+
+    `given` are further arguments of `Rounding`.
+    """
+    constants = Intercept.of(fit_intercept=fit_intercept)
+    found = Rounding(facts, loss, constants, on_device=False, run=LEAST_ROWS, **given)
+    if facts.sparse:
+        # tiles of sparse rows are made dense, so that their Grams are summed in float32
+        found.roundoff = FLOAT32
+    return found
+
+
 class BatchObjective:
     """The objectives of many problems over the rows of an engine.
 
@@ -205,13 +233,13 @@ class BatchObjective:
         fit_intercept: bool,
     ) -> None:
         self.engine = engine
-        self.problem = problem
+        self.rows = Rows(engine, problem)
         self.loss = loss
         self.classes = classes
         self.n_features = engine.facts.n_features or 0
         self.size = self.n_features + fit_intercept
         self.fit_intercept = fit_intercept
-        self.passes, self.rounds, self.prepared = 0.0, 0, 0.0
+        self.prepared = 0.0
         self.origin = np.zeros(self.size)
         self.penalty = Penalty.ridge(self.n_features, self.size)
         self.is_penalised = True  # no problem of a batch is without a penalty
@@ -219,19 +247,17 @@ class BatchObjective:
         self.roles = roles_of(problem.folds)
         self.weights = self.ask(WeighGroups(labels))["weights"]
         self.labels = labels
-        constants = Intercept.of(fit_intercept=fit_intercept)
-        self.rounding = Rounding(engine.facts, loss, constants, on_device=False, run=LEAST_ROWS)
-        if engine.facts.sparse:
-            # tiles of sparse rows are made dense, so that their Grams are summed in float32
-            self.rounding.roundoff = FLOAT32
+        self.rounding = rounding_of_tiles(engine.facts, loss, fit_intercept=fit_intercept)
         self.exact = False  # whether Grams are summed in float64, whatever the dtype of the rows
+
+    @property
+    def passes(self) -> float:
+        """Passes over all rows up to now."""
+        return self.rows.meter.passes
 
     def ask(self, request: BatchRequest | Spread) -> Totals:
         """Pass a request to the engine, counting passes."""
-        totals = self.engine.total(self.problem, request)
-        self.passes += totals["rows"] / max(self.engine.facts.n_rows, 1)
-        self.rounds += 1
-        return totals
+        return self.rows.ask(request)
 
     def evaluate(
         self,
@@ -358,12 +384,10 @@ class BatchObjective:
         )
         return self.exact
 
-    def _error(
-        self, w: np.ndarray, value: float, batch: ProblemBatch, p: int
-    ) -> tuple[GradientError, float]:
-        """Bound the rounding errors of problem p's gradient at w; and its intercept radius."""
-        sides = self.sides(int(batch.of[p]), int(batch.fold[p]))
-        error = self.rounding.gradient(w, value, scale=float(batch.C[p]), weight=sum(sides))
+    def _error(self, one: OneProblem, w: np.ndarray, value: float) -> tuple[GradientError, float]:
+        """Bound the rounding errors of a problem's gradient at w; and its intercept radius."""
+        sides = self.sides(one.of, one.fold)
+        error = self.rounding.gradient(w, value, scale=one.C, weight=sum(sides))
         intercept_radius = 0.0
         if self.fit_intercept:
             intercept_radius = self.loss.largest_intercept_radius(
@@ -380,59 +404,53 @@ class BatchObjective:
         """
         for p in range(len(batch)):
             value = float(values[p])
-            error, intercept_radius = self._error(W[p], value, batch, p)
+            error, intercept_radius = self._error(batch[p], W[p], value)
             if self.rounding.hides(tol * value, W[p], value, error, intercept_radius):
                 self.rounding.survey(self.ask, self.engine.facts)
                 return
 
     def bounds(
-        self, batch: ProblemBatch, found: BatchEvaluation, factors: Sequence[HessianFactor]
+        self,
+        batch: ProblemBatch,
+        points: tuple[np.ndarray, np.ndarray, np.ndarray],
+        factors: Sequence[HessianFactor],
+        moved: np.ndarray,
     ) -> np.ndarray:
         """Bound (value - optimum) / optimum of each problem.
 
         This takes the better of two bounds on the excess: by strong convexity, and by the
-        factorised Hessian of a point nearby.
+        factorised Hessian of a point nearby. `points` are W, values and gradients; for `moved` see
+        `BatchEvaluation`.
         """
         gaps = np.empty(len(batch))
-        for p, factor in enumerate(factors):
-            value = float(found.values[p])
-            g = found.gradients[p]
-            error, intercept_radius = self._error(found.W[p], value, batch, p)
+        for p, (w, value, g, factor) in enumerate(zip(*points, factors, strict=True)):
+            one, value = batch[p], float(value)
+            error, intercept_radius = self._error(one, w, value)
             bound = min(
-                self.rounding.convex(found.W[p], g, value, error, intercept_radius),
-                self.rounding.by_hessian(factor, g, error, float(found.moved[p])),
+                self.rounding.convex(w, g, value, error, intercept_radius),
+                self.rounding.by_hessian(factor, g, error, float(moved[p])),
             )
             bound = min(bound, value) if math.isfinite(value) else math.inf
-            zero = self.rounding.zero(
-                found.W[p],
-                value,
-                scale=float(batch.C[p]),
-                weight=sum(self.sides(int(batch.of[p]), int(batch.fold[p]))),
-            )
+            weight = sum(self.sides(one.of, one.fold))
+            zero = self.rounding.zero(w, value, scale=one.C, weight=weight)
             gaps[p] = relative_gap(bound, value, zero) if math.isfinite(bound) else math.inf
         return gaps
 
     def ahead(
-        self,
-        factor: HessianFactor,
-        value: float,
-        step: np.ndarray,
-        square: float,
-        batch: ProblemBatch,
-        p: int,
+        self, one: OneProblem, factor: HessianFactor, value: float, step: np.ndarray, square: float
     ) -> tuple[float, float, float]:
         """Foresee the objective where Newton's step leads, without reading any row.
 
         Parameters
         ----------
+        one : OneProblem
+            Which problem it is.
         factor : HessianFactor
             Of the problem's own Hessian H where the step begins, `factor.at`.
         value : float
             The objective there.
         step, square : (size,) array and float
             Newton's step and its decrement squared.
-        batch, p : ProblemBatch and int
-            Which problem it is.
 
         Returns
         -------
@@ -458,7 +476,7 @@ class BatchObjective:
         decrement = math.sqrt(square / (1.0 - factor.doubt))
         reached = value - 0.5 * square
         error = 0.5 * left * decrement * decrement
-        rounding, _ = self._error(factor.at, value, batch, p)
+        rounding, _ = self._error(one, factor.at, value)
         rounded = factor.error(rounding, self.n_features, self.rounding.columns)
         bound = self.rounding.by_decrement(factor, left * decrement + rounded, moved)
         return reached, error, relative_gap(bound, reached - error)

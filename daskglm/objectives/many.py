@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from daskglm.certificates.constants import Intercept
-from daskglm.certificates.rounding import FLOAT32, Rounding
 from daskglm.core.batch_requests import EvaluateMany
-from daskglm.core.summation import LEAST_ROWS
-from daskglm.objectives.batched import BatchObjective
+from daskglm.objectives.batched import BatchObjective, rounding_of_tiles
+from daskglm.objectives.margins import Sums
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
 
@@ -37,14 +35,13 @@ class Place(NamedTuple):
     of: int = 0
 
 
-@dataclass(frozen=True, eq=False)
-class Trial:
+class Trial(NamedTuple):
     """Coefficients at which a solver wants its objective, the gradient and the Hessian.
 
     Parameters
     ----------
     objective : Objective
-        Made by `Many.adapted`.
+        Made by `adapted`.
     place : Place
     w : (size,) array
     exact : bool
@@ -57,78 +54,41 @@ class Trial:
     exact: bool = False
 
 
-class Many:
-    """Objectives with kinks that share their passes.
+def adapted(objective: Objective) -> Objective:
+    """Return an objective, changed in place: its bounds allow for the rounding of these sums.
 
-    Parameters
-    ----------
-    rows : BatchObjective
-        Of the same rows, by which requests go; it counts the passes.
+    Points that it evaluated before must not be used again.
     """
-
-    def __init__(self, rows: BatchObjective) -> None:
-        self.rows = rows
-
-    def adapted(self, objective: Objective) -> Objective:
-        """Return an objective, changed in place: its bounds allow for the rounding of these sums.
-
-        Points that it evaluated before must not be used again.
-        """
-        facts = objective.engine.facts
-        objective.rounding = Rounding(
-            facts,
-            objective.loss,
-            Intercept.of(fit_intercept=objective.fit_intercept),
-            on_device=False,
-            run=LEAST_ROWS,
-            penalty=objective.penalty.quadratic,
-        )
-        if facts.sparse:
-            # tiles of sparse rows are made dense, so that their Grams are summed in float32
-            objective.rounding.roundoff = FLOAT32
-        return objective
-
-    def evaluate(self, trials: Sequence[Trial]) -> list[Point]:
-        """Evaluate all trials, with their Hessians. Cost: 1 pass, 1 round for all of them."""
-        W = np.array([trial.objective.penalty.kinks.clip(trial.w) for trial in trials])
-        fold = np.array([trial.place.fold for trial in trials])
-        of = np.array([trial.place.of for trial in trials])
-        exact, grams = any(trial.exact for trial in trials), tuple(range(len(trials)))
-        totals = self.rows.ask(
-            EvaluateMany(W, of, fold, self.rows.classes, gram=grams, exact=exact)
-        )
-        trained = self.rows.roles[:, fold] == 0
-        losses = np.where(trained, totals["values"], 0.0).sum(axis=0)
-        sums = zip(trials, W, losses, totals["gradients"][0], totals["grams"][0], strict=True)
-        return [
-            _point(trial.objective, w, float(loss), gradient, gram, exact=exact)
-            for trial, w, loss, gradient, gram in sums
-        ]
-
-
-def _point(
-    objective: Objective,
-    w: np.ndarray,
-    loss: float,
-    gradient: np.ndarray,
-    gram: np.ndarray,
-    *,
-    exact: bool,
-) -> Point:
-    """Make a point of an objective from sums of losses."""
-    penalty, pull = objective.penalty.quadratic.value_and_gradient(w)
-    hessian = objective.scale * gram
-    objective.penalty.quadratic.add_to(hessian)
-    point = Point(
-        objective,
-        w,
-        objective.scale * loss + penalty + objective.penalty.kinks.value(w),
-        objective.scale * gradient + pull,
-        objective.new_token(),
-        hessian,
-        exact=exact or objective.rounding.is_exact,
+    objective.rounding = rounding_of_tiles(
+        objective.engine.facts,
+        objective.loss,
+        fit_intercept=objective.fit_intercept,
+        penalty=objective.penalty.quadratic,
     )
-    return replace(point, near=_distance_of_intercept(point)) if objective.fit_intercept else point
+    return objective
+
+
+def evaluate_together(rows: BatchObjective, trials: Sequence[Trial]) -> list[Point]:
+    """Evaluate all trials, with their Hessians, which train on these rows.
+
+    Requests go by the objective of the batch, which counts the passes. Cost: 1 pass, 1 round for
+    all of them.
+    """
+    W = np.array([trial.objective.penalty.kinks.clip(trial.w) for trial in trials])
+    fold = np.array([trial.place.fold for trial in trials])
+    of = np.array([trial.place.of for trial in trials])
+    exact, grams = any(trial.exact for trial in trials), tuple(range(len(trials)))
+    totals = rows.ask(EvaluateMany(W, of, fold, rows.classes, gram=grams, exact=exact))
+    losses = np.where(rows.roles[:, fold] == 0, totals["values"], 0.0).sum(axis=0)
+    points = []
+    for k, (objective, *_) in enumerate(trials):
+        sums = Sums(losses[k], totals["gradients"][0, k], totals["grams"][0, k])
+        known = exact or objective.rounding.is_exact
+        point = objective.point_of(sums, W[k], objective.new_token(), exact=known)
+        if objective.fit_intercept:
+            point = replace(point, near=_distance_of_intercept(point))
+        points.append(point)
+    return points
 
 
 def _distance_of_intercept(point: Point) -> float:

@@ -35,7 +35,7 @@ from daskglm.core.requests import (
 )
 from daskglm.core.view import Drawn, Part
 from daskglm.losses.base import Loss
-from daskglm.objectives.margins import Margins, OneMargin
+from daskglm.objectives.margins import Margins, OneMargin, Sums
 from daskglm.objectives.point import Point
 from daskglm.objectives.rows import Rows
 from daskglm.penalties.penalty import Penalty
@@ -261,8 +261,15 @@ class Objective:
         if self.xp is not np:
             return self._point_there(w, token, totals, beside, exact=exact)
 
-        quadratic, kinks = self.penalty.quadratic, self.penalty.kinks
         sums = self.margins.sums(w, totals, is_sample=self.is_sample)
+        return self.point_of(sums, w, token, exact=exact)
+
+    def point_of(self, sums: Sums, w: np.ndarray, token: int, *, exact: bool) -> Point:
+        """Return the point at w that the losses have these sums at, in host memory.
+
+        Cost: nothing.
+        """
+        quadratic, kinks = self.penalty.quadratic, self.penalty.kinks
         penalty, gradient = quadratic.value_and_gradient(w)
         gradient += self.scale * sums.gradient
         diagonals = hessian = None

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from daskglm.certificates.hessian_factor import FEW, UNIT, GradientError, HessianFactor
+from daskglm.objectives.margins import Sums
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
 
@@ -51,12 +52,9 @@ class LossSums:
         A penalty only adds to the Hessian, so that one factor, of the losses' alone, bounds all
         strengths, if columns are not nearly dependent.
         """
-        w = np.zeros(objective.size)
-        hessian = objective.scale * self.gram
-        objective.penalty.quadratic.add_to(hessian)
-        value, gradient = objective.scale * self.value, objective.scale * self.gradient
-        token = objective.new_token()
-        found = Point(objective, w, value, gradient, token, hessian, None, True)
+        sums = Sums(self.value, self.gradient, self.gram)
+        w, token = np.zeros(objective.size), objective.new_token()
+        found = objective.point_of(sums, w, token, exact=True)
         if "factor" not in vars(self):
             vars(self)["factor"] = HessianFactor.of(self.gram, objective.rounding.gram(exact=True))
         if vars(self)["factor"].doubt <= WELL_KNOWN:

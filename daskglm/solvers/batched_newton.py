@@ -114,13 +114,9 @@ class _Progress:
     def take_certain_steps(self) -> None:
         """Take the first step for problems that it is proved to solve. Cost: nothing."""
         for p in np.flatnonzero(self.active).tolist():
+            value, square = float(self.values[p]), float(self.squares[p])
             value, error, gap = self.objective.ahead(
-                self.factors[p],
-                float(self.values[p]),
-                self.steps[p],
-                float(self.squares[p]),
-                self.batch,
-                p,
+                self.batch[p], self.factors[p], value, self.steps[p], square
             )
             if gap <= self.tol and error <= self.tol * value:
                 self.W[p] += self.steps[p]
@@ -131,18 +127,9 @@ class _Progress:
     def bound_starts(self) -> None:
         """End the problems whose starts are proved to be good enough. Cost: nothing."""
         which = np.flatnonzero(self.active)
-        unknown = np.zeros(len(which))
-        found = BatchEvaluation(
-            self.W[which],
-            self.values[which],
-            self.gradients[which],
-            unknown,
-            unknown,
-            unknown,
-            unknown,
-        )
-        factors = [self.factors[p] for p in which]
-        self.gaps[which] = self.objective.bounds(self.batch.take(which), found, factors)
+        points = self.W[which], self.values[which], self.gradients[which]
+        factors, batch = [self.factors[p] for p in which], self.batch.take(which)
+        self.gaps[which] = self.objective.bounds(batch, points, factors, np.zeros(len(which)))
         self.active[which] = ~(self.gaps[which] <= self.tol)
 
     def advance(self) -> None:
@@ -171,7 +158,8 @@ class _Progress:
             if np.isfinite(found.hessians[q]).all():
                 factors[k] = self.objective.factor(trial[k], found.hessians[q])
                 found.moved[k] = 0.0
-        gaps = self.objective.bounds(batch, found, factors)
+        points = found.W, found.values, found.gradients
+        gaps = self.objective.bounds(batch, points, factors, found.moved)
 
         for k, p in enumerate(which.tolist()):
             self.n_iter[p] = self.iteration

@@ -13,7 +13,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from daskglm.objectives.many import Many, Place, Trial
+from daskglm.objectives.batched import BatchObjective
+from daskglm.objectives.many import Place, Trial, evaluate_together
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
 from daskglm.solvers.batched_start import SHORTEN, hessians_at_once
@@ -55,7 +56,7 @@ def shared_newton(
     Parameters
     ----------
     objective : Objective
-        Made by `Many.adapted`.
+        Made by `many.adapted`.
     place : Place
     w : (size,) array
     tol : float
@@ -107,7 +108,7 @@ def _search(trial: Trial, point: Point, fall: float) -> Trials[Point | None]:
 
 
 def solve_together(
-    shared: Many,
+    rows: BatchObjective,
     solves: Sequence[Trials[T]],
     watch: Callable[[Sequence[Point]], None] = lambda points: None,
 ) -> list[T]:
@@ -115,7 +116,8 @@ def solve_together(
 
     Parameters
     ----------
-    shared : Many
+    rows : BatchObjective
+        Of the rows that all of them train on; it counts the passes.
     solves : sequence of generators
     watch : callable, optional
         Gets the points of each pass.
@@ -142,10 +144,10 @@ def solve_together(
             resume(k, None)
         while wanted:
             now = list(wanted)
-            most = max(1, hessians_at_once(shared.rows.size))
+            most = max(1, hessians_at_once(rows.size))
             for first in range(0, len(now), most):
                 run = now[first : first + most]
-                points = shared.evaluate([wanted.pop(k) for k in run])
+                points = evaluate_together(rows, [wanted.pop(k) for k in run])
                 watch(points)
                 for k, point in zip(run, points, strict=True):
                     resume(k, point)

@@ -124,8 +124,8 @@ def _from_groups(
     gradients = np.empty((len(batch), objective.size))
     for p, k in enumerate(at.tolist()):
         (losses, slopes, grams), w = sums[k], anchors[k]
-        trained = objective.trained(int(batch.fold[p]))
-        C = batch.C[p]
+        _, fold, C = batch[p]
+        trained = objective.trained(fold)
         hessian = C * np.einsum("g,gij->ij", trained, grams) + np.diag(objective.penalised)
         factors.append(objective.factor(w, hessian))
         values[p] = C * (trained @ losses) + 0.5 * w @ (objective.penalised * w)

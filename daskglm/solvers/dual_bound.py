@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from daskglm.core.outcome import Reason
 from daskglm.core.requests import SDCAConfig
-from daskglm.objectives.dual import Dual
+from daskglm.duals.dual import Dual
 from daskglm.objectives.primal import SAME_VALUE, Objective
 from daskglm.solvers.iterate import Iterate, Iterates
 

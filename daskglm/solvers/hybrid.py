@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from daskglm.core.outcome import Reason
-from daskglm.objectives.dual import Dual
+from daskglm.duals.dual import Dual
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
 from daskglm.objectives.softmax import Softmax

@@ -16,12 +16,10 @@ import numpy as np
 from daskglm.core.device import Array, to_host
 from daskglm.core.outcome import Reason
 from daskglm.core.requests import SDCAConfig
-from daskglm.objectives.corner_dual import CornerDual
-from daskglm.objectives.dual import Dual
+from daskglm.duals.corrected import Corrected, residual_unit
+from daskglm.duals.dual import Dual
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
-from daskglm.objectives.proximal_step import residual_unit, smoothed
-from daskglm.objectives.unpenalised_dual import UnpenalisedDual
 from daskglm.solvers import costs, kinked_steps
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import ROUNDING, backtrack
@@ -48,7 +46,7 @@ def proximal(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Itera
     pass for the samples, then that of `proximal_points`.
     """
     zero = objective.xp.zeros(objective.size)
-    dual = _dual_of(objective)(objective, zero, SDCAConfig(), 0)
+    dual = Dual(objective, zero, SDCAConfig(), 0, corrected=_corrected(objective))
     from_origin = objective.is_origin(w)
     solver = step_solver(dual)
     if w.any():
@@ -64,7 +62,7 @@ def proximal(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Itera
     sizes = sample_sizes(facts, objective.size, tol) if can_sample else []
     level = 0.0  # the first sample begins far from its optimum, with wide corners
     for k, fraction in enumerate([*sizes[:1], *sizes]):
-        part = smoothed(dual, unit * 10.0**-level).sample(fraction, seed=20 + max(k - 1, 0))
+        part = dual.smoothed(unit * 10.0**-level).sample(fraction, seed=20 + max(k - 1, 0))
         accuracy = objective.size / (fraction * facts.n_rows) * value
         inner, _ = _solve(dual, solver, part, start, accuracy)
         objective.rows.meter.absorb(part.rows.meter)
@@ -83,12 +81,10 @@ def proximal(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Itera
         yield Iterate(iterate.point)  # a solve resumes from the coefficients
 
 
-def _dual_of(objective: Objective) -> type[Dual]:
-    """Return the kind of dual variables: those of dual ascent, where that knows the penalty."""
-    penalised = objective.is_penalised and objective.threshold >= 0.0
-    if objective.bounds.any_penalty and not penalised:
-        return CornerDual
-    return Dual if objective.is_penalised else UnpenalisedDual
+def _corrected(objective: Objective) -> Corrected | None:
+    """Return what dual variables prove where dual ascent does not know the penalty."""
+    known = objective.threshold >= 0.0 or not objective.bounds.any_penalty
+    return None if objective.is_penalised and known else Corrected(objective)
 
 
 def step_solver(dual: Dual) -> Callable[..., Any]:
@@ -96,8 +92,10 @@ def step_solver(dual: Dual) -> Callable[..., Any]:
     objective = dual.objective
     if objective.bounds.any_penalty:
         return kinked_steps.step_solver(objective)
-    if isinstance(dual, UnpenalisedDual):
-        return functools.partial(newton_within_corners, dual.correction.gram)
+    if not objective.is_penalised:
+        assert isinstance(dual.feasible, Corrected)
+        assert dual.feasible.correction is not None
+        return functools.partial(newton_within_corners, dual.feasible.correction.gram)
     if objective.n_features > costs.LARGEST_HESSIAN:
         return tron
     if objective.loss.classifies or not objective.fit_intercept:
@@ -169,7 +167,7 @@ def proximal_points(dual: Dual, begin: Begin | None = None) -> Iterates:
     """
     if begin is None:
         point = dual.certified_point()
-        if dual.reached < 0.0:
+        if dual.met.dual < 0.0:
             dual.start_again()
             point = dual.certified_point()
         begin = Begin(
@@ -185,11 +183,11 @@ def proximal_points(dual: Dual, begin: Begin | None = None) -> Iterates:
     stride = 1.0  # levels from one width to the next
     idle = 0  # proximal steps in turn that left more than 0.9 of the gap
     while idle < 20:
-        primal = smoothed(dual, unit * 10.0**-level)
+        primal = dual.smoothed(unit * 10.0**-level)
         inner, steps = _solve(dual, solver, primal, w, 0.03 * gap)
 
         # Newton's method is lost where slopes are larger than the gap allows
-        if level > 0 and dual.is_lost(inner, gap):
+        if level > 0 and dual.feasible.is_lost(inner, gap):
             level = narrowest = max(level - stride, 0.0)
             stride = max(0.5 * stride, LEAST_STRIDE)
             idle = idle + 1
@@ -231,7 +229,7 @@ def _solve(
         steps += 1
         level = value - inner.value <= ROUNDING * abs(inner.value)
         # more than 15 iterations are better spent with a wider corner. Chosen.
-        if level or dual.left_open(inner) <= accuracy or steps > 15:
+        if level or dual.feasible.left_open(inner) <= accuracy or steps > 15:
             break
         value = inner.value
     return inner, steps

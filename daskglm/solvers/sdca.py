@@ -11,7 +11,7 @@ import numpy as np
 from daskglm.core.arguments import check_choice, check_flag, check_whole, shown
 from daskglm.core.outcome import Reason
 from daskglm.core.requests import SDCAConfig, Totals
-from daskglm.objectives.dual import LONGEST, Dual
+from daskglm.duals.dual import LONGEST, Dual
 from daskglm.objectives.primal import Objective
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import ROUNDING
@@ -124,7 +124,7 @@ def sdca(
         if watch.worth_certifying(estimate, value):
             assert point.certify is not None
             point = point.certify()
-            watch.learn(dual.met)
+            watch.learn(dual.met.primal - dual.met.dual)
         yield Iterate(point, resume=now, save_rows=dual.save, by="sdca")
         if aggregation == "auto" and watch.slow:
             sigma.begin_search()

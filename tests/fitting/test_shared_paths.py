@@ -30,7 +30,6 @@ def one_by_one(monkeypatch):
 
 def test_watchers_see_the_largest_gap_of_a_pass(monkeypatch):
     points = [SimpleNamespace(relative_gap=gap, value=1.0) for gap in (1e-6, 1e-3, 1e-9)]
-    monkeypatch.setattr(shared_paths, "Many", lambda rows: None)
     monkeypatch.setattr(shared_paths, "solve_together", lambda shared, all, watch: watch(points))
     seen = []
     record = SimpleNamespace(add=lambda evaluated, gap, name: seen.append((evaluated.value, gap)))

@@ -9,10 +9,10 @@ import daskglm
 from daskglm.core.device import gpu
 from daskglm.core.requests import Problem, SDCAConfig
 from daskglm.data.blocks import Place, to_block
+from daskglm.duals.dual import Dual
 from daskglm.engines import local as engine
 from daskglm.engines.local import Local
 from daskglm.losses.table import LOSSES
-from daskglm.objectives.dual import Dual
 from daskglm.objectives.primal import Objective
 from daskglm.solvers.linear_systems import Diagonal
 from daskglm.solvers.trust_region import solve_in_region

@@ -96,7 +96,7 @@ FAULTS = [
         "worker/dual_cpu.py",
         "np.where(a > 0.0, request.positive, request.negative)",
         "np.where(a > 0.0, request.negative, request.positive)",
-        "objectives/test_corner_dual.py solvers/test_sdca_l1.py",
+        "duals/test_corrected.py solvers/test_sdca_l1.py",
     ),
     Fault(
         "dual ascent: the pending change of a lost block is counted",

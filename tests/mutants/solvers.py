@@ -59,7 +59,7 @@ LOSSES = [
         "losses/smoothed_hinge.py",
         "return y * (1.0 + width * abs(a))",
         "return y + width * abs(a)",
-        "losses/test_smoothed_hinge.py objectives/test_proximal_step.py"
+        "losses/test_smoothed_hinge.py duals/test_proximal_step.py"
         " solvers/test_proximal_point.py::test_hand_over_of_the_hinge_to_proximal_points",
     ),
 ]

@@ -64,7 +64,7 @@ def test_where_a_step_leads_is_told_before_rows_are_read_there(loss):
         found = batched.evaluate(one, w[None], np.array([0]))
         factor = batched.factor(w, found.hessians[0])
         step, square = factor.step(found.gradients[0])
-        value, error, gap = batched.ahead(factor, float(found.values[0]), step, square, one, 0)
+        value, error, gap = batched.ahead(one[0], factor, float(found.values[0]), step, square)
         told.append(gap)
         if loss == "squared_hinge":  # its curvature jumps
             assert gap == np.inf

@@ -12,7 +12,7 @@ from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
 from daskglm.losses.table import find
 from daskglm.objectives.batched import BatchObjective
-from daskglm.objectives.many import Many, Place, Trial
+from daskglm.objectives.many import Place, Trial, adapted, evaluate_together
 from daskglm.objectives.primal import Objective
 from daskglm.penalties.kinks import Kinks
 from daskglm.penalties.penalty import Penalty
@@ -48,7 +48,7 @@ class Case:
             labels,
             fit_intercept=fit_intercept,
         )
-        self.rows, self.shared = rows, Many(rows)
+        self.rows = rows
 
     def objective(self, fold, strength=2.0):
         """The objective of a fold, for which strengths differ; -1: of all rows."""
@@ -74,7 +74,7 @@ class Case:
         )
 
     def shared_objective(self, fold, strength=2.0):
-        return self.shared.adapted(self.objective(fold, strength))
+        return adapted(self.objective(fold, strength))
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -92,7 +92,7 @@ def test_points_are_those_of_each_objective_by_itself(name, sparse, dtype, fit_i
         for fold, w in zip(folds, W, strict=True)
     ]
     before = case.rows.passes
-    points = case.shared.evaluate(trials)
+    points = evaluate_together(case.rows, trials)
     assert case.rows.passes - before == 1.0
     for fold, w, point in zip(folds, W, points, strict=True):
         alone = case.objective(fold).at(w, gram=True, exact=True)
@@ -118,11 +118,11 @@ def test_the_best_intercept_is_as_near_as_is_said(name):
 
             def slope(b, objective=objective, fold=fold, w=w):
                 at = Trial(objective, Place(fold), np.append(w[:-1], b))
-                return float(case.shared.evaluate([at])[0].gradient[-1])
+                return float(evaluate_together(case.rows, [at])[0].gradient[-1])
 
             best = scipy.optimize.brentq(slope, -20.0, 20.0, xtol=1e-13)
             at = Trial(objective, Place(fold), np.append(w[:-1], best + size))
-            near = case.shared.evaluate([at])[0].near
+            near = evaluate_together(case.rows, [at])[0].near
             assert near >= size * (1.0 - 1e-9)
             found.append(near / max(size, 1e-12))
             if size == 0.0:
@@ -144,12 +144,12 @@ def test_gaps_bound_the_truth(name, seed):
         def value(v, objective=objective, fold=fold, free=free):
             w = np.zeros(D + 1)
             w[free] = v
-            return case.shared.evaluate([Trial(objective, Place(fold), w)])[0].value
+            return evaluate_together(case.rows, [Trial(objective, Place(fold), w)])[0].value
 
         least = scipy.optimize.minimize(value, np.zeros(len(free)), method="Powell").fun
         for distance in (1.0, 0.1, 0.01):
             w = terms.clip(distance * rng.standard_normal(D + 1))
-            point = case.shared.evaluate([Trial(objective, Place(fold), w)])[0]
+            point = evaluate_together(case.rows, [Trial(objective, Place(fold), w)])[0]
             if math.isfinite(point.relative_gap):
                 lowest = point.value / (1.0 + point.relative_gap)
                 assert lowest <= least * (1.0 + 1e-9)

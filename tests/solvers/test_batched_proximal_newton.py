@@ -39,7 +39,7 @@ def test_solutions_are_those_of_solves_alone_and_passes_those_of_the_longest(nam
                 return end.value
 
     solves = [counted(k) for k in range(len(kinds))]
-    found = together.solve_together(case.shared, solves, lambda points: seen.append(len(points)))
+    found = together.solve_together(case.rows, solves, lambda points: seen.append(len(points)))
     passes = case.rows.passes - before
     assert passes == len(seen) == max(trials)
     assert sum(seen) == sum(trials)
@@ -59,34 +59,34 @@ def test_solutions_are_those_of_solves_alone_and_passes_those_of_the_longest(nam
 
 def test_a_point_that_is_known_takes_no_pass():
     case = Case("poisson")
-    (found,) = together.solve_together(case.shared, [work(case, 0, 1.0)])
+    (found,) = together.solve_together(case.rows, [work(case, 0, 1.0)])
     before = case.rows.passes
     objective = case.shared_objective(0, 1.0)
     start = carried(found.point, objective)
     again = together.shared_newton(objective, Place(0), start.w, tol=TOL, max_iter=5, begin=start)
-    (same,) = together.solve_together(case.shared, [again])
+    (same,) = together.solve_together(case.rows, [again])
     assert case.rows.passes == before
     assert same.solved
     assert same.steps == 0
 
 
-def test_steps_that_are_too_long_are_shortened():
+def test_steps_that_are_too_long_are_shortened(monkeypatch):
     """Where means are far too small, Newton's step leads to means that are far too large."""
     case = Case("poisson")
     w = np.zeros(D + 1)
     w[-1] = -1.5
     asked = []
-    evaluate = case.shared.evaluate
+    evaluate = together.evaluate_together
 
-    def counted(trials):
+    def counted(rows, trials):
         asked.extend(trials)
-        return evaluate(trials)
+        return evaluate(rows, trials)
 
-    case.shared.evaluate = counted
-    (found,) = together.solve_together(case.shared, [work(case, 0, 0.1, w=w)])
+    monkeypatch.setattr(together, "evaluate_together", counted)
+    (found,) = together.solve_together(case.rows, [work(case, 0, 0.1, w=w)])
     assert found.solved
     assert len(asked) > found.steps + 1
-    (straight,) = together.solve_together(case.shared, [work(case, 0, 0.1)])
+    (straight,) = together.solve_together(case.rows, [work(case, 0, 0.1)])
     np.testing.assert_allclose(found.point.w, straight.point.w, atol=1e-6)
 
 
@@ -96,7 +96,7 @@ def test_what_shared_steps_do_not_solve_is_given_up(intercept):
     w = np.zeros(D + 1)
     w[-1] = intercept
     hopeless, other = together.solve_together(
-        case.shared, [work(case, 0, 0.1, w=w), work(case, 1, 0.1)]
+        case.rows, [work(case, 0, 0.1, w=w), work(case, 1, 0.1)]
     )
     assert not hopeless.solved
     assert np.isfinite(hopeless.point.w).all()
@@ -105,14 +105,14 @@ def test_what_shared_steps_do_not_solve_is_given_up(intercept):
 
 def test_a_proof_that_rounding_hides_is_given_up():
     case = Case("poisson", dtype=np.float32)
-    (found,) = together.solve_together(case.shared, [work(case, 0, 1.0, tol=1e-26)])
+    (found,) = together.solve_together(case.rows, [work(case, 0, 1.0, tol=1e-26)])
     assert not found.solved
     assert 0.0 < found.point.relative_gap < 1e-10
 
 
 def test_max_iter_ends_a_solve():
     case = Case("poisson")
-    (found,) = together.solve_together(case.shared, [work(case, 0, 0.1, max_iter=1)])
+    (found,) = together.solve_together(case.rows, [work(case, 0, 0.1, max_iter=1)])
     assert found.steps == 1
     assert not found.solved
 
@@ -120,12 +120,12 @@ def test_max_iter_ends_a_solve():
 def test_no_more_hessians_are_asked_for_than_memory_holds(monkeypatch):
     case = Case("poisson")
     kinds = [(fold, strength) for fold in (0, 1) for strength in (0.1, 1.0, 10.0)]
-    whole = together.solve_together(case.shared, [work(case, *kind) for kind in kinds])
+    whole = together.solve_together(case.rows, [work(case, *kind) for kind in kinds])
     at_once = case.rows.passes
     monkeypatch.setattr(together, "hessians_at_once", lambda size: 2)
     seen = []
     parts = together.solve_together(
-        case.shared, [work(case, *kind) for kind in kinds], lambda points: seen.append(len(points))
+        case.rows, [work(case, *kind) for kind in kinds], lambda points: seen.append(len(points))
     )
     assert max(seen) == 2
     assert case.rows.passes - at_once > 2 * at_once
@@ -139,6 +139,6 @@ def test_solves_that_want_nothing_return_at_once():
         yield Trial(None, Place(0), np.zeros(1))
 
     case = Case("poisson")
-    assert together.solve_together(case.shared, [at_once(), at_once()]) == [7, 7]
+    assert together.solve_together(case.rows, [at_once(), at_once()]) == [7, 7]
     assert case.rows.passes == 0.0
     assert math.isfinite(case.rows.passes)

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
 from daskglm.core.requests import SDCAConfig
-from daskglm.objectives.dual import Dual
+from daskglm.duals.dual import Dual
 from daskglm.solvers import get_solver
 from daskglm.solvers.dual_bound import LEVEL_POINTS, bounded, with_dual_bound
 from tests.solvers.problems import make_objective

@@ -13,10 +13,10 @@ from sklearn.exceptions import ConvergenceWarning
 import daskglm
 from daskglm.core.requests import Problem, SDCAConfig
 from daskglm.data.partitions import partitions
+from daskglm.duals.dual import Dual
 from daskglm.engines.local import Local
 from daskglm.losses import conjugates as duals
 from daskglm.losses.table import LOSSES, law_of
-from daskglm.objectives.dual import Dual
 from daskglm.objectives.primal import Objective
 from tests.losses.programs import losses_of_numbers
 from tests.seeds import is_many, of_the_commit_or

@@ -250,7 +250,7 @@ def test_on_a_device(loss, storage, cupy, monkeypatch):
 
 def test_the_dual_never_falls_on_a_device(cupy, monkeypatch):
     from daskglm.core.requests import SDCAConfig
-    from daskglm.objectives.dual import Dual
+    from daskglm.duals.dual import Dual
     from daskglm.worker.device_placement import DeviceConfig
 
     monkeypatch.setenv("TWIN_THREADS", "4")

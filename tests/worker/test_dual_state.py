@@ -7,7 +7,7 @@ import pytest
 
 import daskglm
 from daskglm.core.view import ALL
-from daskglm.objectives import dual as dual_module
+from daskglm.duals import dual as dual_module
 from tests.conftest import make_problem
 from tests.solvers.ascents import PARAMS, rows
 

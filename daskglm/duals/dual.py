@@ -16,8 +16,9 @@ an offset, and after every round the offset moves to b. At the limit that penalt
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,8 +36,9 @@ from daskglm.core.requests import (
     SDCAConfig,
     Totals,
 )
-from daskglm.objectives.dual_intercept import constant_feature, value_at_zero
-from daskglm.objectives.dual_penalty import DualPenalty, Plane, balanced
+from daskglm.duals.corrected import Corrected
+from daskglm.duals.intercept import constant_feature, value_at_zero
+from daskglm.duals.penalty import DualPenalty, Sums
 from daskglm.objectives.margins import best_shift
 from daskglm.objectives.point import NO_GRADIENT, Point
 from daskglm.objectives.primal import SAME_VALUE, Objective, tokens
@@ -44,16 +46,16 @@ from daskglm.objectives.primal import SAME_VALUE, Objective, tokens
 # Multiples of a change that a search may take: larger ones would magnify the rounding errors of a
 # change that is nearly zero. Chosen.
 LONGEST = 8.0
+# Halvings of a change, to 1e-9 of it, after which rounding is all that is left. Chosen.
+MOST_HALVINGS = 30
 
 
-@dataclass(frozen=True)
-class Certificate:
+class Certificate(NamedTuple):
     """Primal and dual value of one state, and w with its intercept."""
 
     w: np.ndarray
     primal: float
     dual: float
-    token: int
 
 
 class Dual:
@@ -63,7 +65,7 @@ class Dual:
     ----------
     objective : Objective
         With a penalty of one strength above zero for all features, and an L1 penalty of its
-        `threshold` times that.
+        `threshold` times that, unless values are `corrected`.
     w : (d,) or (d + 1,) array
         Where to start: from features of zero, with dual variables of zero and the best intercept;
         else the dual variables are the negative slopes at w.
@@ -73,7 +75,14 @@ class Dual:
     saved : tuple of (dict, str), optional
         What `state` gave and the folder that `save` wrote to: start from those dual variables
         instead.
+    corrected : Corrected, optional
+        What dual variables of another objective prove, which proximal points adopt.
     """
+
+    before: int | None
+    w: np.ndarray | None
+    change: Any
+    previous: Any
 
     def __init__(
         self,
@@ -82,39 +91,30 @@ class Dual:
         plan: SDCAConfig,
         seed: int,
         saved: tuple[dict[str, Any], str] | None = None,
+        corrected: Corrected | None = None,
     ) -> None:
-        self.penalty = self._penalty_of(objective)
+        self.penalty = DualPenalty.of(objective) if corrected is None else corrected.penalty
+        self.feasible = corrected or self.penalty  # what is proved where variables are feasible
         self.objective = objective
         self.C = objective.scale / self.penalty.strength
         self.plan = plan
         self.seed = seed
-        self.keep = False
         d = objective.n_features
         self.bias = constant_feature(objective, self.C) if objective.fit_intercept else 0.0
         self.offset = float(w[d]) if objective.fit_intercept else 0.0
         self.rounds = self.read_at = 0
         self.drift = 1.0  # sums over the rows, by their multiples, that v was added up from
-        # the state, the one before it, and the step that leads from there
-        self.number = next(tokens)
-        self.before: int | None = None
-        self.step = (1.0, 0.0)
         self.gap = 0.0 if saved is None else math.inf
+        self._begin(w if w[:d].any() else None, objective.xp.zeros(d + 1))
 
         self.kept, self.value = w, math.inf  # the best point evaluated
         self.lower = 0.0  # the highest dual value met; dual variables of zero have one of zero
-        # gap and dual value of the state that was certified last
-        self.met, self.reached = math.inf, 0.0
+        self.met = Certificate(w, math.inf, 0.0)  # of the state that was certified last
         self.at_zero = math.inf  # the objective at w = 0 with the best intercept, where it is known
-
-        self.w: np.ndarray | None = w if w[:d].any() else None
-        self.v = objective.xp.zeros(d + 1)
-        self.change: Any = None  # of the last round, until it is committed
-        self.sure = True  # v is the sum over the rows of what they have
-        self.previous: Any = None  # the step before, where it is kept
-        self.plane: Plane | None = None  # what `line` moves on
+        self.plane: Callable[..., Any] | None = None  # what `line` moves on
         self.lost = False  # see `has_lost`
-        # where `adopt` took the slopes, the margins' token and the sums there
-        self.adopted: tuple[np.ndarray, int, Totals] | None = None
+        # where `adopt` took the slopes, the margins' token and the part of those above zero
+        self.adopted: tuple[np.ndarray, int, Any] | None = None
 
         if saved is not None:
             state, folder = saved
@@ -127,10 +127,17 @@ class Dual:
         elif self.w is not None:
             self.v = self.objective.ask(DualTotals(self._state(), self.v, next(tokens)))["own"]
 
-    @staticmethod
-    def _penalty_of(objective: Objective) -> DualPenalty:
-        """Return the penalty; ValueError for one that this is not the dual of."""
-        return DualPenalty.of(objective)
+    def _begin(self, w: np.ndarray | None, v: Any) -> None:
+        """Take a state that no step leads to: blocks begin with the slopes at w, None: with zero.
+
+        v is its shared vector.
+        """
+        # the state, the one before it, and the step that leads from there, which blocks may keep
+        self.number, self.step, self.keep = next(tokens), (1.0, 0.0), False
+        self.before, self.w, self.v = None, w, v
+        self.change = None  # of the last round, until it is committed
+        self.previous = None  # the step before, where it is kept
+        self.sure = True  # v is the sum over the rows of what they have
 
     def state(self) -> dict[str, Any]:
         """Return what `saved` takes, besides the dual variables themselves."""
@@ -233,21 +240,16 @@ class Dual:
 
     def kept_point(self) -> Point:
         """Return the best point evaluated; its value is its gap, as no dual variables are known."""
-        return Point(self.objective, self.kept, self.value, NO_GRADIENT, -1, gap=self.value)
+        return self._point(self.kept, self.value, self.value)
 
     def point(self, value: float, gap: float) -> Point:
         """Return the committed state as a point whose value and gap are estimates."""
         self.gap = gap
         w = self.primal_point() if self.w is None else self.w
-        return Point(
-            self.objective,
-            w,
-            value,
-            NO_GRADIENT,
-            -1,
-            gap=gap,
-            certify=self.certified_point,
-        )
+        return replace(self._point(w, value, gap), certify=self.certified_point)
+
+    def _point(self, w: np.ndarray, value: float, gap: float) -> Point:
+        return Point(self.objective, w, value, NO_GRADIENT, -1, gap=gap)
 
     def certified_point(self, w: np.ndarray | None = None) -> Point:
         """Evaluate the committed state, or w with its dual variables; return the best point so far.
@@ -255,19 +257,18 @@ class Dual:
         That has its true value, and the gap between it and the highest dual value met. Cost: see
         `certificate`.
         """
-        found = self.certificate(w)
-        self.met = found.primal - found.dual
-        self.reached = found.dual
+        found = self.met = self.certificate(w)
         self.lower = max(self.lower, found.dual)
         if found.primal <= self.value:
             self.kept, self.value = found.w, found.primal
 
         gap = max(self.value - self.lower, 0.0)
         rounding = self._rounding()
-        if rounding > HIDDEN * gap and not self.objective.rounding.is_surveyed:
+        is_hidden = rounding > HIDDEN * gap and not self.objective.rounding.is_surveyed
+        if is_hidden and not self.feasible.keeps_points:
             self.objective.bounds.survey()
             rounding = self._rounding()
-        return Point(self.objective, self.kept, self.value, NO_GRADIENT, -1, gap=gap + rounding)
+        return self._point(self.kept, self.value, gap + rounding)
 
     def _rounding(self) -> float:
         """Bound the rounding error of the gap. Cost: nothing."""
@@ -286,15 +287,7 @@ class Dual:
 
         Cost: nothing.
         """
-        self.number = next(tokens)
-        self.before = None
-        self.step = (1.0, 0.0)
-        self.keep = False
-        self.w = None
-        self.change = None
-        self.previous = None
-        self.sure = True
-        self.v = self.objective.xp.zeros(self.objective.n_features + 1)
+        self._begin(None, self.objective.xp.zeros(self.objective.n_features + 1))
         self.offset = float(self.kept[-1]) if self.objective.fit_intercept else 0.0
 
     # ---- steps
@@ -350,7 +343,7 @@ class Dual:
         directions = self.change, previous
         if self.plane is None or self.lost:
             self.plane = self.penalty.plane(self.v, directions, LONGEST, xp)
-        conjugates, inner, curvature = self.plane.at(coefficients)
+        conjugates, inner, curvature = self.plane(coefficients)
         last = np.array([float(direction[-1]) for direction in directions])
         values = C * totals["values"] + conjugates
         values += self._pull * (float(self.v[-1]) + coefficients @ last)
@@ -372,77 +365,96 @@ class Dual:
         """
         before, after = (self.C * float(totals[name]) for name in ("before", "after"))
         gain = before - after - self._pull * float(self.change[-1])
-        slack = SAME_VALUE * (abs(before) + self.penalty.conjugate(self.v))
-        return self.penalty.share_that_rises(self.v, self.change, share, gain, slack)
+        start = self.penalty.conjugate(self.v)
+        slack = SAME_VALUE * (abs(before) + start)  # may be rounding
+        for _ in range(MOST_HALVINGS):
+            risen = self.penalty.conjugate(self.v + share * self.change) - start
+            if risen <= share * gain + slack:
+                break
+            share *= 0.5
+        return share
 
     # ---- proximal steps
-    def left_open(self, inner: Point) -> float:
-        """Foresee how much of the gap the gradient that a proximal step has left will make.
+    def smoothed(self, width: float) -> Objective:
+        """Return the primal with a proximal term around the dual variables as they are.
 
-        Cost: nothing.
+        It rounds the corners of the loss over this width.
         """
-        return inner.objective.bounds.nominal(inner)
-
-    def is_lost(self, inner: Point, gap: float) -> bool:
-        """Return whether the slopes that a proximal step has left are larger than the gap allows.
-
-        Cost: nothing.
-        """
-        slope = inner.residual[: self.objective.n_features]
-        return not 0.5 * float(slope @ slope) <= gap * self.penalty.strength
+        objective, loss = self.objective, self.objective.loss
+        assert loss.smoothed is not None
+        rounded = loss.smoothed(loss, width)
+        return Objective(
+            objective.engine,
+            replace(objective.problem, loss=rounded.ref, centre=(self.number, width)),
+            rounded,
+            C=objective.scale,
+            fit_intercept=objective.fit_intercept,
+            intercept_radius=2.0 if loss.classifies else objective.intercept_radius + width,
+            sides=objective.sides,
+            penalty=objective.penalty,
+            any_penalty=objective.bounds.any_penalty,
+        )
 
     def adopt(self, primal: Objective, w: np.ndarray) -> None:
         """Set the dual variables to the negative slopes of a primal, which may be smoothed, at w.
 
         Cost: 2 passes.
         """
-        self.number = next(tokens)
-        self.before = None
-        self.step = (1.0, 0.0)
-        self.keep = False
-        self.gap = 0.0  # the slopes at w are what is wanted
-        self.w, d = w, self.objective.n_features
+        objective, d = self.objective, self.objective.n_features
         token = next(tokens)
-        v = np.append(w[:d], 0.0)
-        side = self.objective.fit_intercept
-        totals = primal.ask(DualTotals(self._state(), v, token, side, anew=False))
+        self._begin(w, self.v)
+        self.gap = 0.0  # the slopes at w are what is wanted
+        features, side = np.append(w[:d], 0.0), objective.fit_intercept
+        totals = primal.ask(DualTotals(self._state(), features, token, side, anew=False))
         self.v = totals["own"]
-        self.adopted = w, token, totals
+        self.adopted = w, token, totals["side"]
         self.read_at, self.drift = self.rounds, 1.0
-        if primal is not self.objective:
-            self.objective.rows.meter.absorb(primal.rows.meter)
-        self.change = None
-        self.previous = None
-        self.sure = True
+        if primal is not objective:
+            objective.rows.meter.absorb(primal.rows.meter)
         self.offset = float(w[d]) - self.bias * float(self.v[-1]) if len(w) > d else 0.0
 
     # ---- how good it is
     def certificate(self, at: np.ndarray | None = None) -> Certificate:
         """Evaluate the primal at v's coefficients, or at `at`, and the dual at the committed state.
 
-        With an intercept the primal takes the best one, and the dual is taken where the sum of the
-        variables is zero: those of one sign are scaled down to balance the other's, which moves v
-        by a multiple of a vector that the same pass adds up. Cost: 1 pass, or none at a point that
-        `adopt` has just been at, and a few rounds.
+        With an intercept the primal takes the best one, and the dual is taken where the variables
+        are feasible: their sum is zero. Cost: 1 pass, or none at a point that `adopt` has just been
+        at, and a few rounds.
         """
-        objective = self.objective
-        side = objective.fit_intercept
+        objective, feasible = self.objective, self.feasible
+        features, token, side = self._read(at)
+        w, shift = features, 0.0
+        if objective.fit_intercept:
+            w = np.append(features, 0.0)
+            shift = self.intercept if at is None else float(at[-1])
+            if not feasible.keeps_points:
+                shift = self._best_intercept(w, token, shift)
+        asked = EvaluateAlong(((token, w),), np.ones((1, 1)), np.array([[shift]]))
+        losses = float(objective.ask(asked)["values"][0])
+        primal = objective.scale * losses + feasible.value(features)
+        if objective.fit_intercept:
+            w = np.append(features, shift)
+        sums = Sums(self.v, side, self.bias, self._losses)
+        return Certificate(w, primal, feasible.proved(sums, w, primal))
+
+    def _read(self, at: np.ndarray | None) -> tuple[Any, int, Any]:
+        """Have the rows keep margins, without an intercept, of v's coefficients or of `at`.
+
+        v may be added up from the rows again. Returns the coefficients (d,), the token of the
+        margins, and `side` of `Sums`. Cost: 1 pass, or none.
+        """
+        d = self.objective.n_features
+        if at is not None and self.adopted is not None and at is self.adopted[0]:
+            return at[:d], *self.adopted[1:]
+
         # changes of threads that share v without locks may be lost, so v is always added up from
         # the rows again; else after every 20 rounds, since changes round it off
         anew = self.plan.partitioning == "wild" or self.rounds - self.read_at >= 20
-
         # v may not be the sum over the rows: then the primal is evaluated at that sum instead
         for _ in range(3):
-            if at is not None and self.adopted is not None and at is self.adopted[0]:
-                _, token, totals = self.adopted
-                own, features = self.v, np.append(at[: objective.n_features], 0.0)
-                break
-            token = next(tokens)
-            v = self.v
-            if at is None:
-                features = self.penalty.coefficients(v)
-            else:
-                features = np.append(at[: objective.n_features], 0.0)
+            token, v = next(tokens), self.v
+            features = self.penalty.coefficients(v) if at is None else np.append(at[:d], 0.0)
+            side = self.objective.fit_intercept
             totals = self._ask(DualTotals(self._state(), features, token, side, anew))
             own = self.v = totals["own"]
             self.sure = True
@@ -451,18 +463,7 @@ class Dual:
                 break
         if anew:
             self.read_at, self.drift = self.rounds, 1.0
-
-        w, shift = features[:-1], 0.0
-        if objective.fit_intercept:
-            w = np.append(w, 0.0)
-            shift = self._best_intercept(w, token, self.intercept if at is None else float(at[-1]))
-        along = EvaluateAlong(((token, w),), np.ones((1, 1)), np.array([[shift]]))
-        losses = objective.ask(along)["values"]
-        primal = objective.scale * float(losses[0]) + self.penalty.value(features[:-1])
-        if objective.fit_intercept:
-            w = np.append(w[:-1], shift)
-        dual = self._value(own, totals["side"], w, primal)
-        return Certificate(w, primal, dual, token)
+        return features[:-1], token, totals["side"]
 
     def _best_intercept(self, w: np.ndarray, token: int, start: float) -> float:
         """Find the best intercept for coefficients whose margins are cached, from near `start`."""
@@ -473,15 +474,7 @@ class Dual:
         point = Point(objective, w, math.nan, NO_GRADIENT, token)
         return best_shift(objective, point, min(max(start, -reach), reach))
 
-    def _value(self, own: np.ndarray, side: np.ndarray, at: np.ndarray, primal: float) -> float:
-        """Return the dual value, where the dual variables are balanced for an intercept.
-
-        `own` is the sum over all rows and `side` that over the positive variables; `at` are the
-        coefficients that were evaluated, `primal` is the value there.
-        """
-        fit_intercept = self.objective.fit_intercept
-        u, changed = balanced(own, side, self.bias) if fit_intercept else (own, {})
-        request: Any = DualValue(self._state(), **changed)
-        conjugates = float(self._ask(request)["value"])
-        w = self.penalty.coefficients(u)[:-1]
-        return -self.objective.scale * conjugates - self.penalty.strength * 0.5 * float(w @ w)
+    def _losses(self, **factors: float) -> float:
+        """Return the losses' part of the dual value; `factors` are those of `DualValue`."""
+        request: Any = DualValue(self._state(), **factors)
+        return -self.objective.scale * float(self._ask(request)["value"])

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from daskglm.core.requests import DualTotals, Problem, SDCAConfig
 from daskglm.data.partitions import partitions
+from daskglm.duals.dual import Dual
+from daskglm.duals.intercept import value_at_zero
 from daskglm.engines.local import Local
 from daskglm.losses.table import LOSSES
-from daskglm.objectives.dual import Dual
-from daskglm.objectives.dual_intercept import value_at_zero
 from daskglm.objectives.primal import Objective, tokens
 from tests.conftest import make_problem
 from tests.covering import each_choice

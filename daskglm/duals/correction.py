@@ -17,12 +17,21 @@ import numpy as np
 from daskglm.certificates.hessian_factor import GradientError, HessianFactor
 from daskglm.certificates.rounding import Rounding
 from daskglm.core.device import to_host
+from daskglm.losses.base import Loss
 from daskglm.losses.table import LOSSES
 from daskglm.objectives.primal import Objective
-from daskglm.objectives.proximal_step import box_of
 
 
-class DualCorrection:
+def ends_of(loss: Loss) -> tuple[float, ...]:
+    """Return the sizes of the ends of the dual variables' box, but for zero, an end of hinges'."""
+    if loss.classifies:
+        return (1.0,)
+    assert loss.dual is not None
+    low, high = (loss.dual.into_domain(0.0, end, loss.p1, loss.p2) for end in (-2.0, 2.0))
+    return -low, high
+
+
+class Correction:
     """Changes of dual variables by the columns of some coefficients.
 
     Parameters
@@ -44,6 +53,7 @@ class DualCorrection:
 
     def __init__(self, objective: Objective, entries: np.ndarray) -> None:
         """Add up the Gram. Cost: 1 pass."""
+        assert not objective.loss.classifies
         squared = LOSSES["squared"]
         squares = Objective(
             objective.engine,
@@ -72,8 +82,7 @@ class DualCorrection:
     @cached_property
     def least(self) -> float:
         """Half the box's size, on the side where it is less."""
-        low, high = box_of(self.objective.loss)
-        return min(-low, high)
+        return min(ends_of(self.objective.loss))
 
     def change(self, left: np.ndarray, rounded: float, beside: float = 0.0) -> tuple[float, float]:
         """Bound the changes that sums `left` want, as shares of the box's least half.
@@ -112,14 +121,23 @@ class DualCorrection:
         """Return u, by which sums are less by `left`."""
         return -self.factor.step(left)[0]
 
-    def lost(self, change: float, losses: float) -> float:
+    def lost(self, change: float, value: float) -> float:
         """Bound what changes of that share cost, since they multiply residuals.
 
-        Those are at most the losses over the least slope, and the reach of a kink at zero.
-        `losses` is the weighted sum of all of them.
+        Those are at most the losses over the least slope, and the reach of a kink at zero. The
+        losses are at most `value`, that of the objective.
         """
+        scale = self.objective.scale
         kink = 2.0 * self._kink * self.objective.total_weight
-        return change * self.least * (losses / self.least + kink)
+        return scale * (change * self.least * (value / scale / self.least + kink))
+
+    def cost(self, left: np.ndarray, value: float) -> float:
+        """Foresee what it costs that sums, times C, are to be less by `left`, at a value.
+
+        Infinite where the Gram is singular.
+        """
+        change = self.change(left / self.objective.scale, 0.0)[0]
+        return change * value + self.lost(change, value) if math.isfinite(change) else math.inf
 
     @cached_property
     def _kink(self) -> float:

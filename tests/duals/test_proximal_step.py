@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from daskglm.objectives.proximal_step import residual_unit, smoothed
-from tests.objectives.test_dual import dual_of
-from tests.objectives.test_unpenalised_dual import dual_of as unpenalised
+from daskglm.duals.corrected import residual_unit
+from tests.duals.test_dual import dual_of
+from tests.duals.test_unpenalised import dual_of as unpenalised
 
 
 def test_widths_follow_the_residuals_and_not_their_unit():
@@ -28,7 +28,7 @@ def test_a_hinge_has_its_corner_at_one():
     X = np.array([[1.0], [-1.0], [2.0]])
     hinge = dual_of(X, np.array([1.0, -1.0, 1.0]), "hinge", None)
     assert residual_unit(hinge.objective, 123.0) == 1.0
-    assert smoothed(hinge, 0.1).loss.p1 == 0.1
+    assert hinge.smoothed(0.1).loss.p1 == 0.1
 
 
 def test_a_step_has_the_term_around_the_dual_variables():
@@ -38,10 +38,10 @@ def test_a_step_has_the_term_around_the_dual_variables():
     dual = unpenalised(X, y, "quantile(0.5)")
     dual.start_point()
     w = np.array([0.3, -0.2, 0.1])
-    first = smoothed(dual, 0.4)
+    first = dual.smoothed(0.4)
     a = np.clip((y - X @ w[:2] - w[2]) / 0.4, -0.5, 0.5)
     dual.adopt(first, w)
-    step = smoothed(dual, 0.7)
+    step = dual.smoothed(0.7)
     v = np.array([-0.5, 0.4, 0.0])
     r = y + 0.7 * a - X @ v[:2]
     b = np.clip(r / 0.7, -0.5, 0.5)

@@ -13,12 +13,12 @@ from sklearn.model_selection import KFold
 import daskglm
 from daskglm.core.requests import Problem, SDCAConfig
 from daskglm.data.blocks import Place, to_block
+from daskglm.duals.corrected import Corrected
+from daskglm.duals.dual import Dual
 from daskglm.engines.local import Local
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.runner import objective_of
 from daskglm.losses.table import find
-from daskglm.objectives.corner_dual import CornerDual
-from daskglm.objectives.proximal_step import smoothed
 from daskglm.penalties.config import PenaltyConfig
 from daskglm.solvers import costs, kinked_steps
 from tests.covering import covering, each_choice
@@ -222,7 +222,7 @@ def dual_of(X, y, C, **given):
     engine = Local([to_block(X, y, place=Place(), classify=False)], 1)
     known = find(loss)
     objective = objective_of(engine, Problem(known.ref), (float(len(y)), 0.0), known, settings)
-    return CornerDual(objective, objective.origin, SDCAConfig(), 0)
+    return Dual(objective, objective.origin, SDCAConfig(), 0, corrected=Corrected(objective))
 
 
 @pytest.mark.parametrize("width", [1.0, 0.01])
@@ -237,9 +237,9 @@ def test_any_point_has_a_dual_value_below_the_optimum(kind, width):
     dual.start_point()
     for size in (0.0, 0.1, 1.0, 10.0):
         w = dual.objective.penalty.kinks.clip(size * rng.standard_normal(7))
-        dual.adopt(smoothed(dual, width), w)
+        dual.adopt(dual.smoothed(width), w)
         point = dual.certified_point(w)
-        assert 0.0 <= dual.reached <= least * (1.0 + 1e-12)
+        assert 0.0 <= dual.met.dual <= least * (1.0 + 1e-12)
         assert point.value >= least * (1.0 - 1e-12)
 
 
@@ -303,7 +303,7 @@ def test_what_it_is_not_for_is_refused():
     objective = dual_of(X, y, 1.0, penalty_factor=free["penalty_factor"]).objective
     objective.loss = find("hinge")
     with pytest.raises(ValueError, match="wants a penalty of all features, or bounds"):
-        CornerDual(objective, objective.origin, SDCAConfig(), 0)
+        Corrected(objective)
     wide = sp.random(50, 2001, 0.1, format="csr", random_state=0)
     factors = np.ones(2001)
     factors[7] = 0.0

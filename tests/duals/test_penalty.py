@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from daskglm.core.requests import DualTotals, LossRef, SDCAConfig
 from daskglm.core.soft_threshold import soft_threshold
-from daskglm.objectives.dual import Dual
-from daskglm.objectives.dual_penalty import DualPenalty, balanced
+from daskglm.duals.dual import Dual
+from daskglm.duals.penalty import DualPenalty, Sums
 from daskglm.objectives.primal import Objective, tokens
 from daskglm.penalties.penalty import Penalty
 from tests.conftest import make_problem
@@ -69,7 +69,8 @@ def test_balanced_variables_sum_to_zero(sign):
     a = np.abs(rng.standard_normal(20)) * np.where(np.arange(20) % 2, 1.0, -1.0)
     a[1::2] *= (1.0 + 0.5 * sign) * -a[::2].sum() / a[1::2].sum()
     rows, above = np.c_[X, np.ones(20)], np.maximum(a, 0.0)
-    u, changed = balanced(a @ rows * [1.0, 1.0, 1.0, bias], above @ rows, bias)
+    sums = Sums(a @ rows * [1.0, 1.0, 1.0, bias], above @ rows, bias, lambda **changed: changed)
+    u, changed = sums.balanced()
     factors = {"positive": 1.0, "negative": 1.0} | changed
     scaled = np.where(a > 0.0, factors["positive"], factors["negative"]) * a
     assert max(factors.values()) == 1.0
