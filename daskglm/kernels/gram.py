@@ -16,6 +16,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from daskglm.kernels.chosen import within_callers
 from daskglm.kernels.simd import (
     VECTOR_BYTES,
     WIDE_REGISTERS,
@@ -207,7 +208,7 @@ def _add_long(panels, scaled, count, d, edge, gram):  # type: ignore[no-untyped-
                     _add_edge(edge, columns, gram, j, q * width, d)
 
 
-@compiled(nogil=True)
+@within_callers()
 def _add_edge(edge, columns, gram, j, k, d):  # type: ignore[no-untyped-def]
     """Add the part within d + 1 of a block that reaches past the end of gram, and clear it."""
     for i in range(min(BLOCK_ROWS, d + 1 - j)):
@@ -217,12 +218,12 @@ def _add_edge(edge, columns, gram, j, k, d):  # type: ignore[no-untyped-def]
 
 
 # ---- what is called
-@compiled(nogil=True)
+@within_callers()
 def _is_short(X):  # type: ignore[no-untyped-def]
     return X.shape[1] * X.itemsize <= SHORT_BYTES
 
 
-@compiled(nogil=True)
+@within_callers()
 def gram_rows(X):  # type: ignore[no-untyped-def]
     """Return how many rows `add_outer` takes at once, which are whole vectors of them."""
     if not _is_short(X):

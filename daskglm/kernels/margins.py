@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from daskglm.kernels.chosen import within_callers
 from daskglm.losses.dispatch import tile_at
 from daskglm.system.compiled import compiled
 
 TILE_ROWS = 512
 
 
-@compiled(nogil=True)
+@within_callers()
 def is_zero(w):  # type: ignore[no-untyped-def]
     """Return whether all coefficients are zero, so that margins are the intercept."""
     found = True

@@ -17,7 +17,7 @@ from llvmlite import ir
 from numba import config, types
 from numba.extending import intrinsic, overload
 
-from daskglm.system.compiled import compiled
+from daskglm.kernels.chosen import within_callers
 
 _FEATURES = (
     config.CPU_FEATURES
@@ -230,7 +230,7 @@ def _numbers_of(X, size):  # type: ignore[no-untyped-def]
     return lambda X, size: size // itemsize
 
 
-@compiled(nogil=True)
+@within_callers()
 def whole(X, start, stop, width):  # type: ignore[no-untyped-def]
     """Return how many rows can be taken LANES at a time, if read `width` columns wide."""
     d = X.shape[1]

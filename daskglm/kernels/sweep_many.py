@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from daskglm.kernels.chosen import within_callers
 from daskglm.kernels.column_tiles import TURN
 from daskglm.kernels.tiles import (
     add_gram,
@@ -147,7 +148,7 @@ def targets_of_tile(rows, data, Y, S, R, shift):  # type: ignore[no-untyped-def]
             shift[t] = offset[i]
 
 
-@compiled(nogil=True)
+@within_callers()
 def _add_offsets(shift, many, start, stop, z):  # type: ignore[no-untyped-def]
     """Add the offsets of the rows from `start` on to the margins of `many` problems, in z."""
     for p in range(many):

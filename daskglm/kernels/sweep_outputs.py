@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from daskglm.kernels.chosen import within_callers
 from daskglm.kernels.outputs import (
     direction_curvature,
     pair_curvature,
@@ -29,7 +30,7 @@ from daskglm.kernels.tiles import (
 from daskglm.system.compiled import compiled
 
 
-@compiled(nogil=True)
+@within_callers()
 def _begin(work, X, d, lo, n, order):  # type: ignore[no-untyped-def]
     """Make a tile of the n rows from `lo` on, the last one repeated up to whole turns.
 
@@ -42,7 +43,7 @@ def _begin(work, X, d, lo, n, order):  # type: ignore[no-untyped-def]
     return order[:padded]
 
 
-@compiled(nogil=True)
+@within_callers()
 def _add_offsets(offset, lo, n, K, z):  # type: ignore[no-untyped-def]
     """Add those of the n rows from `lo` on, if there are any."""
     if len(offset) > 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from daskglm.core.summation import SUMMED_ROWS
+from daskglm.kernels.chosen import within_callers
 from daskglm.kernels.ordinal import NUMBERS, add_by_threshold, join, products, row_terms
 from daskglm.kernels.storages import (
     add_cross,
@@ -22,7 +23,7 @@ from daskglm.kernels.sweep import exactly
 from daskglm.system.compiled import compiled
 
 
-@compiled(nogil=True)
+@within_callers()
 def _move(values, out):  # type: ignore[no-untyped-def]
     """Add values to `out`, and begin them anew."""
     for j in range(len(values)):
