@@ -51,7 +51,7 @@ def run_end(work, stop):  # type: ignore[no-untyped-def]
 @within_callers()
 def room(work, W, most):  # type: ignore[no-untyped-def]
     """Return room for margins (outputs, most) of a tile, and for slopes, which are in `work`."""
-    return room_for(len(W), most, W), work[W.shape[1] :]
+    return room_for(len(W), most, W[0]), work[W.shape[1] :]
 
 
 @within_callers()

@@ -16,6 +16,7 @@ import numpy as np
 
 from daskglm.core.summation import SUMMED_ROWS
 from daskglm.kernels.chosen import within_callers
+from daskglm.kernels.copies import add
 from daskglm.kernels.gram import add_outer as add_outer
 from daskglm.kernels.gram import gram_rows, scratch
 from daskglm.kernels.records import read_only
@@ -131,7 +132,7 @@ def prepared(X, w):  # type: ignore[no-untyped-def]
 @within_callers()
 def _padded(w):  # type: ignore[no-untyped-def]
     wide = np.zeros(_vectors(len(w)) * LANES)
-    _add(w, len(w), wide)
+    add(w, len(w), wide)
     return wide
 
 
@@ -150,7 +151,7 @@ def run_rows(X):  # type: ignore[no-untyped-def]
 @within_callers()
 def flush(X, d, gradient, sums):  # type: ignore[no-untyped-def]
     """Add what a run gathered to the sums; the next begins at zero."""
-    _add(gradient, d, sums)
+    add(gradient, d, sums)
     gradient[:] = 0.0
 
 
@@ -158,16 +159,6 @@ def flush(X, d, gradient, sums):  # type: ignore[no-untyped-def]
 def room(X, many, formed):  # type: ignore[no-untyped-def]
     """Return what `add_outer` works in."""
     return scratch(X, many if formed else 0)
-
-
-@within_callers()
-def _add(values, count, out):  # type: ignore[no-untyped-def]
-    """Add so many values to `out`.
-
-    numba compiles `out[:count] += values[:count]` for seconds: its errors print shapes.
-    """
-    for j in range(count):
-        out[j] += values[j]
 
 
 @within_callers()

@@ -200,7 +200,7 @@ def scratch(X, rows):  # type: ignore[no-untyped-def]
     if rows == 0:
         return np.empty((0, 0, 0), X.dtype), np.empty((0, 0, 0), X.dtype), np.empty(0)
     if _is_short(X):
-        columns = room_for(d // RIGHT * RIGHT + RIGHT, rows, X)
+        columns = room_for(d // RIGHT * RIGHT + RIGHT, rows, np.empty(0, X.dtype))
         return columns.reshape((1, *columns.shape)), np.zeros((1, 1, rows), X.dtype), np.empty(0)
     width = numbers(X, VECTOR_BYTES)
     panels = np.zeros((d // width + 1, rows, width), X.dtype)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from daskglm.kernels.chosen import within_callers
+from daskglm.kernels.copies import copy
 from daskglm.kernels.simd import fetch
 from daskglm.system.compiled import compiled
 from daskglm.system.topology import LINE_BYTES
@@ -47,7 +48,7 @@ def fill(work, X, d, rows, stop):  # type: ignore[no-untyped-def]
 def _row_forward(X, i, W, d, z):  # type: ignore[no-untyped-def]
     data, indices, indptr = X
     last = len(data) - 1
-    z[:] = W[d]
+    copy(W[d], z)
     for q in range(indptr[i], indptr[i + 1]):
         value = np.float64(data[min(q, last)])
         w = W[np.uint64(indices[q])]

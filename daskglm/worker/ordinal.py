@@ -174,7 +174,7 @@ def along(asked: Asked[OrdinalAlong]) -> Totals:
     read = sweep.update_margins(request.points)
     tokens = [token for token, _ in request.points]
     many, K = len(request.coefficients), len(asked.problem.classes)
-    edges = np.stack([sweep.edges(thresholds) for thresholds in request.thresholds])
+    edges = read_only(np.stack([sweep.edges(thresholds) for thresholds in request.thresholds]))
     coefficients, zeros = read_only(request.coefficients), sweep.backend.zeros
     kernels = ordinal if sweep.backend is host else sweep.backend.ordinal
 
