@@ -324,10 +324,7 @@ def squared_norms(X, start, stop):  # type: ignore[no-untyped-def]
     """
     largest, total = 0.0, 0.0
     for i in range(start, stop):
-        norm = 0.0
-        x = X[i]
-        for j in range(len(x)):
-            norm += np.float64(x[j]) * np.float64(x[j])
+        norm = squared_norm(X, i)
         total += norm
         largest = max(largest, norm)
     return largest, total

@@ -1,7 +1,7 @@
 """Rows and vectors on an NVIDIA GPU: CuPy arrays, kernels of our own in CUDA C++, libraries for the
 rest.
 
-The only package that imports CuPy. It offers what `kernels.host` offers for NumPy, and the way of
+The only package that imports CuPy. It offers what `kernels.cpu` offers for NumPy, and the way of
 rows to the device.
 """
 

@@ -103,6 +103,11 @@ class CscCopy:
         self.segments = len(starts) - 1
         self.lanes = _lanes(rows.size / max(self.segments, 1))
 
+    def arrays(self, pattern: np.int32) -> tuple[Any, ...]:
+        """The first arguments of the kernel that reads segments."""
+        sizes = np.int64(self.segments), np.int32(self.lanes)
+        return self.data, self.rows, pattern, self.starts, *sizes
+
 
 def add_csc_copy(rows: Rows) -> None:
     """Make the CSC copy of CSR rows, on the device. Columns keep the order of rows."""
@@ -250,18 +255,7 @@ def _columns(
     sums, squares = sums[: csc_copy.segments], sums[csc_copy.segments :] if both else NULL
     segments = _csr("csc_segments", part, *options)
     columns = _csr("csc_columns", part, *options)
-    args = (
-        csc_copy.data,
-        csc_copy.rows,
-        part.pattern,
-        csc_copy.starts,
-        np.int64(csc_copy.segments),
-        np.int32(csc_copy.lanes),
-        *wanted[:2],
-        sums,
-        squares,
-        pointer(live),
-    )
+    args = (*csc_copy.arrays(part.pattern), *wanted[:2], sums, squares, pointer(live))
     segments((segments.grid(csc_copy.segments * csc_copy.lanes, THREADS),), (THREADS,), args)
     args = (sums, squares, csc_copy.first, np.int64(part.d), *wanted[2:], pointer(live))
     columns((columns.grid(part.d * 4, THREADS),), (THREADS,), args)

@@ -214,24 +214,15 @@ class OnDevice:
                 arrays, index = (rows.X, NULL, NULL, np.int32(0), np.int64(n)), "-DINDEX=int"
                 length = rows.d
             threads = min(THREADS, max(32, 1 << int(length / 2).bit_length()))
+            losses = cache.y[lo:hi], pointer(cache.weight[lo:hi]), np.float64(state.C)
+            constant = np.float64(state.bias), np.float64(state.offset)
+            made = dual.work[lo:hi], replicas, dual.seen[lo:hi] if first else NULL
+            bucket, key = np.int32(plan.bucket or BUCKET), np.int64(rng.integers(1 << 62))
+            order = bucket, key, np.int32(plan.partitioning == "static")
             args = (
-                *arrays,
-                np.int32(self.n_features),
-                *arguments_of(law),
-                cache.y[lo:hi],
-                pointer(cache.weight[lo:hi]),
-                np.float64(state.C),
-                dual.norms[lo:hi],
-                np.float64(state.bias),
-                np.float64(state.offset),
-                dual.work[lo:hi],
-                replicas,
-                dual.seen[lo:hi] if first else NULL,
-                np.int32(plan.bucket or BUCKET),
-                np.int64(rng.integers(1 << 62)),
-                np.int32(plan.partitioning == "static"),
-                *scales,
-                np.float64(state.threshold),
+                *(*arrays, np.int32(self.n_features), *arguments_of(law), *losses),
+                *(dual.norms[lo:hi], *constant, *made, *order),
+                *(*scales, np.float64(state.threshold)),
             )
             thresholded = ("-DTHRESHOLDED=1",) if state.threshold else ()
             options = (real(rows.dtype), index, numbers(cache.y), *thresholded)

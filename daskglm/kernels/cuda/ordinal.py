@@ -1,4 +1,4 @@
-"""The ordinal loss on rows of a device, under the names of `kernels.ordinal_dense`; see there.
+"""The ordinal loss on rows of a device, under the names of `kernels.sweep_thresholds`; see there.
 
 Vectors and all sums are device arrays, but `edges` of `along`, coefficients and combinations.
 """
@@ -32,7 +32,7 @@ def evaluate(
 ) -> None:
     """Add up the logistic terms over [start, stop), with derivatives.
 
-    `edges` is (2, K + 1). What is wanted of `out` is as `kernels.ordinal_dense` has it.
+    `edges` is (2, K + 1). What is wanted of `out` is as `kernels.sweep_thresholds` has it.
     """
     X, codes, weight, offset = rows
     z, sums, slopes, curvatures, diagonal, gram, cross = out
