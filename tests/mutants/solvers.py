@@ -68,8 +68,8 @@ KERNELS = [
     Fault(
         "several classes: margins that are made again lack the offsets",
         "kernels/sweep_outputs.py",
-        "        _add_offsets(offset, lo, n, K, z)\n        out[",
-        "        out[",
+        "        _add_offsets(offset, lo, n, K, z)\n        for k",
+        "        for k",
         "integration/test_class_offsets.py",
     ),
     Fault(
