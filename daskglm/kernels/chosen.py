@@ -8,21 +8,25 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from numba.extending import overload
+from numba import jit, types
+from numba.core.typing.templates import infer, infer_global, make_overload_template
 
 Function = Callable[..., Any]
+# Options of functions that only compiled code calls.
+WITHIN_CALLERS = {"nopython": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
-def within_callers(**options: Any) -> Callable[[Function], Function]:
-    """Decorate a short function of a module: numba compiles it with each that calls it.
+def within_callers(**options: Any) -> Callable[[Function], Any]:
+    """Decorate a short function: numba compiles it with each that calls it, to no file of its own.
 
     A call to a function that is `compiled` by itself takes 17 ns more (x86 server, 2026-11), as
-    much as its work on a row.
+    much as the work on a row; and to read its file takes longer than to compile a line again.
     """
 
-    def decorate(function: Function) -> Function:
-        function.jit_options = options  # type: ignore[attr-defined]
-        return function
+    def decorate(function: Function) -> Any:
+        dispatcher = jit(**WITHIN_CALLERS, **options)(function)
+        dispatcher.short = options
+        return dispatcher
 
     return decorate
 
@@ -55,19 +59,30 @@ class Choice:
         """Offer the functions of a module where the numba type of the first argument suits."""
         for name, asked in self.asked.items():
             own = getattr(module, name)
-            options = getattr(own, "jit_options", {})
-            overload(asked, jit_options=options)(_chooser(own, inspect.signature(asked), takes))
+            choose = _chooser(getattr(own, "py_func", own), inspect.signature(asked), takes)
+            options = {**WITHIN_CALLERS, **getattr(own, "short", {})}
+            template = make_overload_template(asked, choose, options, strict=True, inline="never")
+            if hasattr(own, "py_func") and not hasattr(own, "short"):  # it is compiled by itself
+                template._get_jit_decorator = _taking(own)
+            infer(template)
+            infer_global(asked, types.Function(template))
 
 
-def _chooser(own: Any, signature: inspect.Signature, takes: Callable[[Any], bool]) -> Function:
-    """Return what numba asks for the function to compile, by the types of arguments."""
-    call: Function = own
-    if hasattr(own, "py_func"):  # it is compiled by itself
-        arguments = ", ".join(signature.parameters)
-        call = eval(f"lambda {arguments}: own({arguments})", {"own": own})
+def _taking(own: Any) -> Function:
+    """Return what gives numba this function, compiled or on disk, in place of one to be compiled.
+
+    As `overload`'s it would be a function that calls this one, and take as long to compile.
+    """
+    return lambda template: lambda **options: lambda function: own
+
+
+def _chooser(
+    function: Function, signature: inspect.Signature, takes: Callable[[Any], bool]
+) -> Function:
+    """Return what numba asks for the function, by the types of arguments."""
 
     def choose(first: Any, *_: Any) -> Function | None:
-        return call if takes(first) else None
+        return function if takes(first) else None
 
     # numba compares the names of arguments
     choose.__signature__ = signature  # type: ignore[attr-defined]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from daskglm.kernels.chosen import within_callers
 from daskglm.kernels.simd import LANES, VECTOR_BYTES, numbers
 from daskglm.kernels.simd_columns import (
     LEFT,
@@ -29,31 +30,31 @@ TURN = VECTORS * LANES
 RUN = VECTOR_BYTES // 4
 
 
-@compiled(nogil=True)
+@within_callers()
 def round_up(n, to):  # type: ignore[no-untyped-def]
     """N rounded up to a multiple."""
     return (n + to - 1) // to * to
 
 
-@compiled(nogil=True)
+@within_callers()
 def places(work, n):  # type: ignore[no-untyped-def]
     """Return the places that a tile of n rows takes."""
     return round_up(n, TURN)
 
 
-@compiled(nogil=True)
+@within_callers()
 def run_end(work, stop):  # type: ignore[no-untyped-def]
     """Return where a run of rows ends with what fills it up."""
     return round_up(stop, RUN)
 
 
-@compiled(nogil=True)
+@within_callers()
 def room(work, W, most):  # type: ignore[no-untyped-def]
     """Return room for margins (outputs, most) of a tile, and for slopes, which are in `work`."""
-    return room_for(len(W), most, W), work[W.shape[1] :]
+    return room_for(len(W), most, W[0]), work[W.shape[1] :]
 
 
-@compiled(nogil=True)
+@within_callers()
 def fill(work, X, d, rows, stop):  # type: ignore[no-untyped-def]
     """Make a tile of rows of these numbers, all before `stop`."""
     fill_columns(X, d, rows, stop, work)
@@ -95,7 +96,7 @@ def add_squares(work, X, d, c, rows, out):  # type: ignore[no-untyped-def]
         out[j] += total
 
 
-@compiled(nogil=True)
+@within_callers()
 def gram_room(work, W, most, like, formed):  # type: ignore[no-untyped-def]
     """Return what `add_gram` works in, in the dtype of `like`."""
     return np.empty(most, like.dtype), room_for(W.shape[1] if formed else 0, most, like)

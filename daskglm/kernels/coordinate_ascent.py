@@ -184,15 +184,14 @@ def squared_norms(X, start, stop, out):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, error_model="numpy")
-def totals(rows, C, alpha, v, start, stop, out):  # type: ignore[no-untyped-def]
-    """Add up the margins and the shared vector in one pass over `rows` (X, y, weight).
+def totals(X, weight, C, alpha, v, start, stop, out):  # type: ignore[no-untyped-def]
+    """Add up the margins and the shared vector in one pass over X.
 
     `out` is (z, own, side): z gets the margins X v (without the intercept), and own (d + 1,) the
     sum of C s a x, whose last entry is that of C s a. An empty `own` is left alone. `side`, of the
     same length or empty, gets the part of the rows with a > 0. It serves to move the dual
     variables back to where an unpenalised intercept allows them.
     """
-    X, _, weight = rows
     z, own, side = out
     d = len(v) - 1
     weighted = len(weight) > 0

@@ -77,36 +77,36 @@ def matrix_of(X: Any, d: int) -> sp.csr_matrix:
     return sp.csr_matrix((values.astype(np.float64), indices[lo:hi], indptr - lo), shape=shape)
 
 
-@compiled(nogil=True)
+@within_callers()
 def prepared(X, w):  # type: ignore[no-untyped-def]
     """Return w as it is."""
     return w
 
 
-@compiled(nogil=True)
+@within_callers()
 def gathered(X, d, sums):  # type: ignore[no-untyped-def]
     """Return the sums themselves, of which few are touched by a row."""
     return sums
 
 
-@compiled(nogil=True)
+@within_callers()
 def run_rows(X):  # type: ignore[no-untyped-def]
     """Return that each tile is a run."""
     return 0
 
 
-@compiled(nogil=True)
+@within_callers()
 def flush(X, d, gradient, sums):  # type: ignore[no-untyped-def]
     """Do nothing: what was gathered is in the sums."""
 
 
-@compiled(nogil=True)
+@within_callers()
 def room(X, many, formed):  # type: ignore[no-untyped-def]
     """Return nothing, which `add_outer` needs."""
     return None
 
 
-@compiled(nogil=True)
+@within_callers()
 def tile_rows(X, d, count, formed):  # type: ignore[no-untyped-def]
     """Return the number of rows between a gather and a scatter.
 
@@ -216,7 +216,7 @@ def add_cross(X, codes, of, lo, n, cross):  # type: ignore[no-untyped-def]
                 cross[k, j] -= lower * x
 
 
-@compiled(nogil=True)
+@within_callers()
 def ask(X, first, count):  # type: ignore[no-untyped-def]
     """Do nothing: only indices tell where rows are."""
 

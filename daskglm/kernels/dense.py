@@ -16,6 +16,7 @@ import numpy as np
 
 from daskglm.core.summation import SUMMED_ROWS
 from daskglm.kernels.chosen import within_callers
+from daskglm.kernels.copies import add
 from daskglm.kernels.gram import add_outer as add_outer
 from daskglm.kernels.gram import gram_rows, scratch
 from daskglm.kernels.records import read_only
@@ -105,72 +106,62 @@ def matrix_of(X: Any, d: int) -> np.ndarray:
     return np.asarray(X, np.float64)
 
 
-@compiled(nogil=True)
+@within_callers()
 def tile_rows(X, d, count, formed):  # type: ignore[no-untyped-def]
     """Return the rows of a tile; `formed` says whether a Gram is."""
     return gram_rows(X) if formed else _rows(X)
 
 
-@compiled(nogil=True)
+@within_callers()
 def _rows(X):  # type: ignore[no-untyped-def]
     rows = min(max(TILE_BYTES // max(X.shape[1] * X.itemsize, 1), LANES), MOST_ROWS)
     return rows // LANES * LANES
 
 
-@compiled(nogil=True)
+@within_callers()
 def _vectors(d):  # type: ignore[no-untyped-def]
     return (d + LANES - 1) // LANES
 
 
-@compiled(nogil=True)
+@within_callers()
 def prepared(X, w):  # type: ignore[no-untyped-def]
     """Return w with zeros up to whole vectors, as `forward` takes it."""
     return _padded(w)
 
 
-@compiled(nogil=True)
+@within_callers()
 def _padded(w):  # type: ignore[no-untyped-def]
     wide = np.zeros(_vectors(len(w)) * LANES)
-    _add(w, len(w), wide)
+    add(w, len(w), wide)
     return wide
 
 
-@compiled(nogil=True)
+@within_callers()
 def gathered(X, d, sums):  # type: ignore[no-untyped-def]
     """Return where `backward` adds up a run of rows."""
     return np.zeros(_vectors(d) * LANES)
 
 
-@compiled(nogil=True)
+@within_callers()
 def run_rows(X):  # type: ignore[no-untyped-def]
     """Return the rows of a run: the rounding error of a sum grows with its length."""
     return SUMMED_ROWS
 
 
-@compiled(nogil=True)
+@within_callers()
 def flush(X, d, gradient, sums):  # type: ignore[no-untyped-def]
     """Add what a run gathered to the sums; the next begins at zero."""
-    _add(gradient, d, sums)
+    add(gradient, d, sums)
     gradient[:] = 0.0
 
 
-@compiled(nogil=True)
+@within_callers()
 def room(X, many, formed):  # type: ignore[no-untyped-def]
     """Return what `add_outer` works in."""
     return scratch(X, many if formed else 0)
 
 
-@compiled(nogil=True)
-def _add(values, count, out):  # type: ignore[no-untyped-def]
-    """Add so many values to `out`.
-
-    numba compiles `out[:count] += values[:count]` for seconds: its errors print shapes.
-    """
-    for j in range(count):
-        out[j] += values[j]
-
-
-@compiled(nogil=True)
+@within_callers()
 def _fetch(flat, first, count):  # type: ignore[no-untyped-def]
     """Prefetch `count` numbers amid the work on a tile, when the processor does not by itself."""
     for p in range(first, min(first + count, len(flat)), numbers(flat, LINE_BYTES)):
@@ -244,7 +235,7 @@ def add_cross(X, codes, of, lo, n, cross):  # type: ignore[no-untyped-def]
                 row[j] -= c * x[j]
 
 
-@compiled(nogil=True)
+@within_callers()
 def ask(X, first, count):  # type: ignore[no-untyped-def]
     """Prefetch `count` rows from the `first` on: in another order no processor foresees them."""
     flat, d = X.reshape(X.size), X.shape[1]
@@ -333,10 +324,7 @@ def squared_norms(X, start, stop):  # type: ignore[no-untyped-def]
     """
     largest, total = 0.0, 0.0
     for i in range(start, stop):
-        norm = 0.0
-        x = X[i]
-        for j in range(len(x)):
-            norm += np.float64(x[j]) * np.float64(x[j])
+        norm = squared_norm(X, i)
         total += norm
         largest = max(largest, norm)
     return largest, total

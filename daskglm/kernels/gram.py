@@ -13,19 +13,21 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
+from daskglm.kernels.chosen import within_callers
 from daskglm.kernels.simd import (
     VECTOR_BYTES,
     WIDE_REGISTERS,
-    address,
+    add_doubles,
+    emitted,
     everywhere,
-    itemsize_of,
+    itemsize,
     load,
     loop,
     multiply_add,
     numbers,
+    places,
+    store,
     whole,
 )
 from daskglm.kernels.simd_columns import PIECE_BYTES, RIGHT, add_triangle, pack_columns, room_for
@@ -74,77 +76,39 @@ def _add_short(X, curvature, start, count, columns, roots, gram):  # type: ignor
 
 
 # ---- long rows
-@intrinsic
-def pack(typingctx: Any, rows: Any, at: Any, factor: Any, plain: Any, scaled: Any, to: Any) -> Any:
+@emitted
+def pack(builder, rows, at, factor, plain, scaled, to):  # type: ignore[no-untyped-def]
     """Copy VECTOR_BYTES of a row, from rows[at] to plain[to], and times `factor` to scaled[to]."""
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        rows, at, factor, plain, scaled, to = args
-        itemsize = itemsize_of(sig.args[0])
-        lanes = VECTOR_BYTES // itemsize
-        part = load(builder, address(context, builder, sig.args[0], rows, at), lanes)
-        product = builder.fmul(part, everywhere(builder, factor, lanes))
-        for array, kind, values in ((plain, sig.args[3], part), (scaled, sig.args[4], product)):
-            place = address(context, builder, kind, array, to)
-            builder.store(values, builder.bitcast(place, part.type.as_pointer()), align=itemsize)
-        return context.get_dummy_value()
-
-    return types.void(rows, types.intp, rows.dtype, plain, scaled, types.intp), generate
+    size = itemsize(rows)
+    part = load(builder, builder.gep(rows, [at]), VECTOR_BYTES // size)
+    store(builder, part, builder.gep(plain, [to]), size)
+    product = builder.fmul(part, everywhere(builder, factor, VECTOR_BYTES // size))
+    store(builder, product, builder.gep(scaled, [to]), size)
 
 
 def _products(panels: int) -> Any:
-    @intrinsic
-    def products(
-        typingctx: Any,
-        left: Any,
-        j: Any,
-        right: Any,
-        k: Any,
-        count: Any,
-        gap: Any,
-        out: Any,
-        to: Any,
-        side: Any,
-    ) -> Any:
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            left, j, right, k, count, gap, out, to, side = args
-            itemsize = itemsize_of(sig.args[0])
-            width = VECTOR_BYTES // itemsize
-            a = address(context, builder, sig.args[0], left, j)
-            b = address(context, builder, sig.args[2], right, k)
-            starts = [
-                builder.gep(b, [builder.mul(gap, ir.Constant(gap.type, q))]) for q in range(panels)
+    @emitted
+    def products(builder, left, j, right, k, count, gap, out, to, side):  # type: ignore[no-untyped-def]
+        width = VECTOR_BYTES // itemsize(left)
+        a, starts = builder.gep(left, [j]), places(builder, builder.gep(right, [k]), gap, panels)
+        zero = ir.Constant(ir.VectorType(left.type.pointee, width), [0.0] * width)
+
+        def turn(t: Any, sums: list[Any]) -> list[Any]:
+            row = builder.mul(t, ir.Constant(t.type, width))
+            parts = [load(builder, builder.gep(start, [row]), width) for start in starts]
+            read = [
+                builder.gep(a, [builder.add(row, ir.Constant(t.type, i))])
+                for i in range(BLOCK_ROWS)
             ]
-            zero = ir.Constant(ir.VectorType(a.type.pointee, width), [0.0] * width)
+            factors = [everywhere(builder, builder.load(place), width) for place in read]
+            pairs = [(factor, part) for factor in factors for part in parts]
+            return [multiply_add(builder, *pair, s) for pair, s in zip(pairs, sums, strict=True)]
 
-            def turn(t: Any, sums: list[Any]) -> list[Any]:
-                row = builder.mul(t, ir.Constant(t.type, width))
-                parts = [load(builder, builder.gep(start, [row]), width) for start in starts]
-                places = [
-                    builder.gep(a, [builder.add(row, ir.Constant(t.type, i))])
-                    for i in range(BLOCK_ROWS)
-                ]
-                factors = [everywhere(builder, builder.load(place), width) for place in places]
-                pairs = [(factor, part) for factor in factors for part in parts]
-                return [
-                    multiply_add(builder, *pair, s) for pair, s in zip(pairs, sums, strict=True)
-                ]
-
-            sums = loop(builder, count, [zero] * (panels * BLOCK_ROWS), turn)
-            doubles = ir.VectorType(ir.DoubleType(), width)
-            first = address(context, builder, sig.args[6], out, to)
-            for i, total in enumerate(sums):
-                row = builder.mul(side, ir.Constant(side.type, i // panels))
-                at = builder.gep(
-                    first, [builder.add(row, ir.Constant(side.type, i % panels * width))]
-                )
-                place = builder.bitcast(at, doubles.as_pointer())
-                wide = total if total.type == doubles else builder.fpext(total, doubles)
-                builder.store(builder.fadd(builder.load(place, align=8), wide), place, align=8)
-            return context.get_dummy_value()
-
-        places = types.intp, types.intp, types.intp
-        return types.void(left, types.intp, right, *places, out, types.intp, types.intp), generate
+        sums = loop(builder, count, [zero] * (panels * BLOCK_ROWS), turn)
+        lines = places(builder, builder.gep(out, [to]), side, BLOCK_ROWS)
+        for i, total in enumerate(sums):
+            column = ir.Constant(side.type, i % panels * width)
+            add_doubles(builder, total, builder.gep(lines[i // panels], [column]))
 
     return products
 
@@ -195,19 +159,16 @@ def _add_long(panels, scaled, count, d, edge, gram):  # type: ignore[no-untyped-
             for j in range(p * width, min((p + 1) * width, d + 1), BLOCK_ROWS):
                 fits = j + BLOCK_ROWS <= side and q * width + columns <= side
                 to, at, apart = (out, j * side + q * width, side) if fits else (edge, 0, columns)
+                first, beside = p * gap + j - p * width, q * gap
                 if both:
-                    products_2(
-                        left, p * gap + j - p * width, right, q * gap, count, gap, to, at, apart
-                    )
+                    products_2(left, first, right, beside, count, gap, to, at, apart)
                 else:
-                    products_1(
-                        left, p * gap + j - p * width, right, q * gap, count, gap, to, at, apart
-                    )
+                    products_1(left, first, right, beside, count, gap, to, at, apart)
                 if not fits:
                     _add_edge(edge, columns, gram, j, q * width, d)
 
 
-@compiled(nogil=True)
+@within_callers()
 def _add_edge(edge, columns, gram, j, k, d):  # type: ignore[no-untyped-def]
     """Add the part within d + 1 of a block that reaches past the end of gram, and clear it."""
     for i in range(min(BLOCK_ROWS, d + 1 - j)):
@@ -217,12 +178,12 @@ def _add_edge(edge, columns, gram, j, k, d):  # type: ignore[no-untyped-def]
 
 
 # ---- what is called
-@compiled(nogil=True)
+@within_callers()
 def _is_short(X):  # type: ignore[no-untyped-def]
     return X.shape[1] * X.itemsize <= SHORT_BYTES
 
 
-@compiled(nogil=True)
+@within_callers()
 def gram_rows(X):  # type: ignore[no-untyped-def]
     """Return how many rows `add_outer` takes at once, which are whole vectors of them."""
     if not _is_short(X):
@@ -239,7 +200,7 @@ def scratch(X, rows):  # type: ignore[no-untyped-def]
     if rows == 0:
         return np.empty((0, 0, 0), X.dtype), np.empty((0, 0, 0), X.dtype), np.empty(0)
     if _is_short(X):
-        columns = room_for(d // RIGHT * RIGHT + RIGHT, rows, X)
+        columns = room_for(d // RIGHT * RIGHT + RIGHT, rows, np.empty(0, X.dtype))
         return columns.reshape((1, *columns.shape)), np.zeros((1, 1, rows), X.dtype), np.empty(0)
     width = numbers(X, VECTOR_BYTES)
     panels = np.zeros((d // width + 1, rows, width), X.dtype)

@@ -6,13 +6,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from daskglm.kernels.chosen import within_callers
+from daskglm.kernels.records import read_only
+from daskglm.losses.base import Law
 from daskglm.losses.dispatch import tile_at
 from daskglm.system.compiled import compiled
 
 TILE_ROWS = 512
+# Points whose margins are combined, as in `cuda.margins`.
+MOST_POINTS = 3
 
 
-@compiled(nogil=True)
+@within_callers()
 def is_zero(w):  # type: ignore[no-untyped-def]
     """Return whether all coefficients are zero, so that margins are the intercept."""
     found = True
@@ -49,16 +54,33 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
     return total
 
 
-@compiled(nogil=True, error_model="numpy")
-def along(law, y, weight, offset, Z, coefficients, start, stop, out):  # type: ignore[no-untyped-def]
+def along(
+    law: Law,
+    y: np.ndarray,
+    weight: np.ndarray,
+    offset: np.ndarray,
+    Z: tuple[np.ndarray, ...],
+    coefficients: np.ndarray,
+    start: int,
+    stop: int,
+    out: tuple[np.ndarray, np.ndarray, np.ndarray],
+) -> None:
     """Add up the loss at combinations of cached margins, with derivatives, over [start, stop).
 
     Z is a tuple of k margin vectors; row m of `coefficients` (m, k + 1) asks for the margins sum_j
     c_j Z_j + c_k + offset, and derivatives are in the coefficients. Adds to `out`: values (m,),
     slopes (m, k + 1) and Hessians (m, k + 1, k + 1), where index k is the constant direction.
     """
+    # as many as line searches have, so that one compiled kernel serves any number of them
+    filled = *Z, *(Z[:1] * (MOST_POINTS - len(Z)))
+    _along(law, read_only(y), weight, offset, filled, coefficients, start, stop, out)
+
+
+@compiled(nogil=True, error_model="numpy")
+def _along(law, y, weight, offset, Z, coefficients, start, stop, out):  # type: ignore[no-untyped-def]
+    """Do this for the first of the margins Z, as many as there are coefficients of."""
     values, slopes, hessians = out
-    k = len(Z)
+    k = coefficients.shape[1] - 1
     basis = np.ones((k + 1, TILE_ROWS))
     z = np.empty(TILE_ROWS)
     slope = np.empty(TILE_ROWS)

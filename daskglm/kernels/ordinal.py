@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from daskglm.kernels.chosen import within_callers
 from daskglm.losses.ordinal_links import row
 from daskglm.losses.vector_math import exp, twice_artanh
 from daskglm.system.compiled import compiled
@@ -104,7 +105,7 @@ def link_terms(codes, weight, offset, z, edges, lo, n, out):  # type: ignore[no-
     return total
 
 
-@compiled(nogil=True, error_model="numpy")
+@within_callers(error_model="numpy")
 def row_terms(codes, weight, offset, z, edges, lo, n, out):  # type: ignore[no-untyped-def]
     """Return the weighted sum of the losses of n rows, of logit ones without the barrier."""
     if len(edges) > 2:
@@ -127,7 +128,7 @@ def add_by_threshold(codes, lo, n, of, slopes, curvatures):  # type: ignore[no-u
             curvatures[many + np.int64(codes[lo + i])] += of[4, i]
 
 
-@compiled(nogil=True, error_model="numpy", fastmath=FAST)
+@within_callers(error_model="numpy", fastmath=FAST)
 def join(of, n):  # type: ignore[no-untyped-def]
     """Add the terms of the lower thresholds to those of the upper ones: derivatives by margins."""
     for i in range(n):

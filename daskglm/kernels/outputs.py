@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from daskglm.kernels.copies import copy
 from daskglm.losses.vector_math import exp, log, log1p
 from daskglm.system.compiled import compiled
 
@@ -33,7 +34,7 @@ def targets_of(codes, weight, start, n, padded, of, s):  # type: ignore[no-untyp
 def probabilities(z, K, n, work):  # type: ignore[no-untyped-def]
     """Turn margins z (K, n) into probabilities, in place. `work` (2, n) is overwritten."""
     largest, total = work[0, :n], work[1, :n]
-    largest[:] = z[0, :n]
+    copy(z[0, :n], largest)
     for k in range(1, K):
         row = z[k, :n]
         for t in range(n):
@@ -67,7 +68,7 @@ def softmax(z, K, n, of, s, work, slopes):  # type: ignore[no-untyped-def]
         work[3, :n],
         work[4, :n],
     )
-    largest[:] = z[0, :n]
+    copy(z[0, :n], largest)
     for k in range(1, K):
         row = z[k, :n]
         for t in range(n):

@@ -8,16 +8,16 @@ it that there is something to read.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
-import numpy as np
 from llvmlite import ir
 from numba import config, types
 from numba.extending import intrinsic, overload
 
-from daskglm.system.compiled import compiled
+from daskglm.kernels.chosen import within_callers
 
 _FEATURES = (
     config.CPU_FEATURES
@@ -35,29 +35,67 @@ _DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
 
 
 # ---- pieces of code
-def address(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
-    """Address of array[at]."""
-    return builder.gep(context.make_array(kind)(context, builder, array).data, [at])
+def emitted(emit: Callable[..., None]) -> Any:
+    """Decorate what emits code: compiled code calls it as a function that returns nothing.
+
+    It is called with a builder, and with the addresses of the first numbers of arrays. Integers are
+    taken as `intp`, other numbers as they are.
+    """
+
+    def define(_: Any, *kinds: Any) -> Any:
+        taken = [types.intp if isinstance(kind, types.Integer) else kind for kind in kinds]
+
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            given = [
+                context.make_array(kind)(context, builder, value).data
+                if isinstance(kind, types.Array)
+                else value
+                for kind, value in zip(sig.args, args, strict=True)
+            ]
+            emit(builder, *given)
+            return context.get_dummy_value()
+
+        return types.void(*taken), generate
+
+    # numba looks at the names of arguments, of which the first is its own
+    define.__signature__ = inspect.signature(emit)  # type: ignore[attr-defined]
+    define.__name__, define.__doc__ = emit.__name__, emit.__doc__
+    return intrinsic(define)
 
 
-def itemsize_of(kind: Any) -> int:
-    """Return the bytes of one number of an array of this type."""
-    return int(np.dtype(str(kind.dtype)).itemsize)
+def itemsize(place: Any) -> int:
+    """Return the bytes of the floating-point number at an address."""
+    return 4 if isinstance(place.type.pointee, ir.FloatType) else 8
 
 
 def load(builder: Any, place: Any, lanes: int) -> Any:
     """Vector of consecutive numbers, which need not be aligned."""
     number = place.type.pointee
     vector = ir.VectorType(number, lanes).as_pointer()
-    return builder.load(
-        builder.bitcast(place, vector), align=4 if isinstance(number, ir.FloatType) else 8
-    )
+    return builder.load(builder.bitcast(place, vector), align=itemsize(place))
+
+
+def widened(builder: Any, vector: Any) -> Any:
+    """Vector as float64."""
+    doubles = ir.VectorType(ir.DoubleType(), vector.type.count)
+    return vector if vector.type == doubles else builder.fpext(vector, doubles)
 
 
 def load_doubles(builder: Any, place: Any) -> Any:
     """LANES consecutive numbers as float64."""
-    vector = load(builder, place, LANES)
-    return vector if vector.type == _DOUBLES else builder.fpext(vector, _DOUBLES)
+    return widened(builder, load(builder, place, LANES))
+
+
+def store(builder: Any, vector: Any, place: Any, align: int) -> None:
+    """Write a vector to consecutive numbers, which are aligned to so many bytes."""
+    builder.store(vector, builder.bitcast(place, vector.type.as_pointer()), align=align)
+
+
+def add_doubles(builder: Any, vector: Any, place: Any) -> None:
+    """Add a vector to consecutive float64 numbers."""
+    wide = widened(builder, vector)
+    there = builder.bitcast(place, wide.type.as_pointer())
+    builder.store(builder.fadd(builder.load(there, align=8), wide), there, align=8)
 
 
 def shuffle(builder: Any, a: Any, b: Any, lanes: Sequence[int]) -> Any:
@@ -122,100 +160,68 @@ def loop(
     return results
 
 
-def _rows(builder: Any, first: Any, stride: Any) -> list[Any]:
-    """Addresses of LANES rows."""
-    return [
-        builder.gep(first, [builder.mul(stride, ir.Constant(stride.type, r))]) for r in range(LANES)
-    ]
+def places(builder: Any, first: Any, gap: Any, count: int) -> list[Any]:
+    """Addresses `gap` numbers apart."""
+    return [builder.gep(first, [builder.mul(gap, ir.Constant(gap.type, c))]) for c in range(count)]
 
 
 # ---- what kernels call
-@intrinsic
-def fetch(typingctx: Any, array: Any, at: Any) -> Any:
+@emitted
+def fetch(builder, array, at):  # type: ignore[no-untyped-def]
     """Ask for the cache line of array[at] without waiting for it."""
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        byte = ir.IntType(8).as_pointer()
-        place = builder.bitcast(address(context, builder, sig.args[0], *args), byte)
-        kind = ir.FunctionType(ir.VoidType(), [byte, INT, INT, INT])
-        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
-        builder.call(
-            prefetch, [place, ir.Constant(INT, 0), ir.Constant(INT, 3), ir.Constant(INT, 1)]
-        )
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp), generate
+    byte = ir.IntType(8).as_pointer()
+    place = builder.bitcast(builder.gep(array, [at]), byte)
+    kind = ir.FunctionType(ir.VoidType(), [byte, INT, INT, INT])
+    prefetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+    builder.call(prefetch, [place, ir.Constant(INT, 0), ir.Constant(INT, 3), ir.Constant(INT, 1)])
 
 
-@intrinsic
-def dots(
-    typingctx: Any, rows: Any, at: Any, d: Any, w: Any, vectors: Any, b: Any, z: Any, to: Any
-) -> Any:
+@emitted
+def dots(builder, rows, at, d, w, vectors, b, z, to):  # type: ignore[no-untyped-def]
     """Set z[to : to + LANES] to b + dot products of w with LANES rows, from rows[at] on.
 
     A row has d numbers. `vectors` of LANES columns are read of each row and of w (float64), whose
     entries past d must be zero.
     """
+    starts = places(builder, builder.gep(rows, [at]), d, LANES)
 
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        rows, at, d, w, vectors, b, z, to = args
-        starts = _rows(builder, address(context, builder, sig.args[0], rows, at), d)
-        w = address(context, builder, sig.args[3], w, ir.Constant(at.type, 0))
+    def turn(i: Any, sums: list[Any]) -> list[Any]:
+        column = [builder.mul(i, ir.Constant(i.type, LANES))]
+        factors = load_doubles(builder, builder.gep(w, column))
+        parts = [load_doubles(builder, builder.gep(start, column)) for start in starts]
+        return [
+            multiply_add(builder, part, factors, s) for part, s in zip(parts, sums, strict=True)
+        ]
 
-        def turn(i: Any, sums: list[Any]) -> list[Any]:
-            column = [builder.mul(i, ir.Constant(i.type, LANES))]
-            factors = load_doubles(builder, builder.gep(w, column))
-            parts = [load_doubles(builder, builder.gep(start, column)) for start in starts]
-            return [
-                multiply_add(builder, part, factors, s) for part, s in zip(parts, sums, strict=True)
-            ]
-
-        sums = loop(builder, vectors, [ir.Constant(_DOUBLES, [0.0] * LANES)] * LANES, turn)
-        margins = builder.fadd(sums_of_lanes(builder, sums), everywhere(builder, b, LANES))
-        out = address(context, builder, sig.args[6], z, to)
-        builder.store(margins, builder.bitcast(out, _DOUBLES.as_pointer()), align=8)
-        return context.get_dummy_value()
-
-    return types.void(
-        rows, types.intp, types.intp, w, types.intp, types.float64, z, types.intp
-    ), generate
+    sums = loop(builder, vectors, [ir.Constant(_DOUBLES, [0.0] * LANES)] * LANES, turn)
+    margins = builder.fadd(sums_of_lanes(builder, sums), everywhere(builder, b, LANES))
+    store(builder, margins, builder.gep(z, [to]), 8)
 
 
-@intrinsic
-def add_rows(
-    typingctx: Any, rows: Any, at: Any, d: Any, s: Any, t: Any, out: Any, vectors: Any
-) -> Any:
+@emitted
+def add_rows(builder, rows, at, d, s, t, out, vectors):  # type: ignore[no-untyped-def]
     """Add LANES rows of d numbers, from rows[at] on, times s[t : t + LANES] to `out` (float64).
 
     `vectors` of LANES columns are read of each row; entries of `out` past d become undefined.
     """
+    starts = places(builder, builder.gep(rows, [at]), d, LANES)
+    first = builder.gep(s, [t])
+    numbers = [builder.load(builder.gep(first, [ir.Constant(t.type, r)])) for r in range(LANES)]
+    factors = [everywhere(builder, number, LANES) for number in numbers]
 
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        rows, at, d, s, t, out, vectors = args
-        starts = _rows(builder, address(context, builder, sig.args[0], rows, at), d)
-        first = address(context, builder, sig.args[3], s, t)
-        numbers = [builder.load(builder.gep(first, [ir.Constant(t.type, r)])) for r in range(LANES)]
-        factors = [everywhere(builder, number, LANES) for number in numbers]
-        out = address(context, builder, sig.args[5], out, ir.Constant(at.type, 0))
+    def turn(i: Any, _: list[Any]) -> list[Any]:
+        column = [builder.mul(i, ir.Constant(i.type, LANES))]
+        parts = [load_doubles(builder, builder.gep(start, column)) for start in starts]
+        halves = []  # two short chains of additions rather than a long one
+        for side in (slice(0, LANES // 2), slice(LANES // 2, LANES)):
+            total = builder.fmul(parts[side][0], factors[side][0])
+            for part, factor in zip(parts[side][1:], factors[side][1:], strict=True):
+                total = multiply_add(builder, part, factor, total)
+            halves.append(total)
+        add_doubles(builder, builder.fadd(*halves), builder.gep(out, column))
+        return []
 
-        def turn(i: Any, _: list[Any]) -> list[Any]:
-            column = [builder.mul(i, ir.Constant(i.type, LANES))]
-            parts = [load_doubles(builder, builder.gep(start, column)) for start in starts]
-            halves = []  # two short chains of additions rather than a long one
-            for side in (slice(0, LANES // 2), slice(LANES // 2, LANES)):
-                total = builder.fmul(parts[side][0], factors[side][0])
-                for part, factor in zip(parts[side][1:], factors[side][1:], strict=True):
-                    total = multiply_add(builder, part, factor, total)
-                halves.append(total)
-            place = builder.bitcast(builder.gep(out, column), _DOUBLES.as_pointer())
-            sums = builder.fadd(builder.load(place, align=8), builder.fadd(*halves))
-            builder.store(sums, place, align=8)
-            return []
-
-        loop(builder, vectors, [], turn)
-        return context.get_dummy_value()
-
-    return types.void(rows, types.intp, types.intp, s, types.intp, out, types.intp), generate
+    loop(builder, vectors, [], turn)
 
 
 def numbers(X, size):  # type: ignore[no-untyped-def]
@@ -230,7 +236,7 @@ def _numbers_of(X, size):  # type: ignore[no-untyped-def]
     return lambda X, size: size // itemsize
 
 
-@compiled(nogil=True)
+@within_callers()
 def whole(X, start, stop, width):  # type: ignore[no-untyped-def]
     """Return how many rows can be taken LANES at a time, if read `width` columns wide."""
     d = X.shape[1]

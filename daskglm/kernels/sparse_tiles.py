@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from daskglm.kernels.chosen import within_callers
+from daskglm.kernels.copies import copy
 from daskglm.kernels.simd import fetch
 from daskglm.system.compiled import compiled
 from daskglm.system.topology import LINE_BYTES
@@ -18,26 +20,26 @@ LINE_VALUES = LINE_BYTES // 8
 FAST = {"contract", "reassoc", "nsz"}
 
 
-@compiled(nogil=True)
+@within_callers()
 def places(work, n):  # type: ignore[no-untyped-def]
     """Return the places that a tile of n rows takes."""
     return n
 
 
-@compiled(nogil=True)
+@within_callers()
 def run_end(work, stop):  # type: ignore[no-untyped-def]
     """Return where a run of rows ends."""
     return stop
 
 
-@compiled(nogil=True)
+@within_callers()
 def room(work, W, most):  # type: ignore[no-untyped-def]
     """Return room for the margins and the slopes (outputs, most) of a tile."""
     many = W.shape[1]
     return np.empty((many, most + LINE_VALUES)), np.zeros((many, most + LINE_VALUES))
 
 
-@compiled(nogil=True)
+@within_callers()
 def fill(work, X, d, rows, stop):  # type: ignore[no-untyped-def]
     """Do nothing: rows stay as they are."""
 
@@ -46,7 +48,7 @@ def fill(work, X, d, rows, stop):  # type: ignore[no-untyped-def]
 def _row_forward(X, i, W, d, z):  # type: ignore[no-untyped-def]
     data, indices, indptr = X
     last = len(data) - 1
-    z[:] = W[d]
+    copy(W[d], z)
     for q in range(indptr[i], indptr[i + 1]):
         value = np.float64(data[min(q, last)])
         w = W[np.uint64(indices[q])]
@@ -67,7 +69,7 @@ def _row_backward(X, i, slope, d, out):  # type: ignore[no-untyped-def]
         out[d, k] += slope[k]
 
 
-@compiled(nogil=True, error_model="numpy")
+@within_callers(error_model="numpy")
 def _ask(X, i, W):  # type: ignore[no-untyped-def]
     """Prefetch the rows of W that row i reads, before its turn.
 
@@ -117,13 +119,13 @@ def add_squares(work, X, d, c, rows, out):  # type: ignore[no-untyped-def]
         out[d] += c[t]
 
 
-@compiled(nogil=True)
+@within_callers()
 def gram_room(work, W, most, like, formed):  # type: ignore[no-untyped-def]
     """Return nothing: Grams are of columns."""
     return None
 
 
-@compiled(nogil=True)
+@within_callers()
 def add_gram(work, d, c, run, space, gram):  # type: ignore[no-untyped-def]
     """Refuse, since only columns have Grams."""
     raise NotImplementedError("Grams are of tiles of columns")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from daskglm.kernels.chosen import within_callers
 from daskglm.kernels.column_tiles import TURN
 from daskglm.kernels.tiles import (
     add_gram,
@@ -129,9 +130,9 @@ def losses_of_tile(law, y, weights, bounds, roles, z, out):  # type: ignore[no-u
 
 
 @compiled(nogil=True)
-def targets_of_tile(rows, data, Y, S, R, shift):  # type: ignore[no-untyped-def]
+def targets_of_tile(rows, beside, Y, S, R, shift):  # type: ignore[no-untyped-def]
     """Targets (classes, n), both kinds of weights, and offsets of a tile, in its order."""
-    _, _, labels, y, weight, raw, signs, offset = data
+    labels, y, weight, raw, signs, offset = beside
     for t in range(len(rows)):
         i = np.uint64(rows[t])
         if signs.shape[0] == 0:
@@ -147,7 +148,7 @@ def targets_of_tile(rows, data, Y, S, R, shift):  # type: ignore[no-untyped-def]
             shift[t] = offset[i]
 
 
-@compiled(nogil=True)
+@within_callers()
 def _add_offsets(shift, many, start, stop, z):  # type: ignore[no-untyped-def]
     """Add the offsets of the rows from `start` on to the margins of `many` problems, in z."""
     for p in range(many):
@@ -186,7 +187,7 @@ def score(law, data, tiling, problems, tiles, values, counts):  # type: ignore[n
         ahead = tiles[min(at + 1, len(tiles) - 1)] * rows
         here = order[number, : places(work, runs[-1, 1])]
         fill(work, X, d, here, (number + 1) * rows)
-        targets_of_tile(here, data, Y, S, R, shift)
+        targets_of_tile(here, data[2:], Y, S, R, shift)
         for g in range(groups):
             a, b = runs[g]
             forward(work, X, d, held[g], many[g], here, (a, b), z, ahead)
@@ -253,7 +254,7 @@ def evaluate(  # type: ignore[no-untyped-def]
         n = places(work, runs[-1, 1])
         here = order[number, :n]
         fill(work, X, d, here, (number + 1) * rows)
-        targets_of_tile(here, data, Y, S, R, shift)
+        targets_of_tile(here, data[2:], Y, S, R, shift)
         weights = S[: n if len(weight) > 0 else 0], R[: n if len(raw) > 0 else 0]
         forward(work, X, d, W, len(z), here, (0, n), z, ahead)
         if len(offset) > 0:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from daskglm.kernels.chosen import within_callers
+from daskglm.kernels.copies import copy
 from daskglm.kernels.outputs import (
     direction_curvature,
     pair_curvature,
@@ -29,7 +31,7 @@ from daskglm.kernels.tiles import (
 from daskglm.system.compiled import compiled
 
 
-@compiled(nogil=True)
+@within_callers()
 def _begin(work, X, d, lo, n, order):  # type: ignore[no-untyped-def]
     """Make a tile of the n rows from `lo` on, the last one repeated up to whole turns.
 
@@ -42,7 +44,7 @@ def _begin(work, X, d, lo, n, order):  # type: ignore[no-untyped-def]
     return order[:padded]
 
 
-@compiled(nogil=True)
+@within_callers()
 def _add_offsets(offset, lo, n, K, z):  # type: ignore[no-untyped-def]
     """Add those of the n rows from `lo` on, if there are any."""
     if len(offset) > 0:
@@ -52,24 +54,25 @@ def _add_offsets(offset, lo, n, K, z):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True)
-def margins(rows, W, K, work, many, start, stop, out):  # type: ignore[no-untyped-def]
-    """Write the margins of the rows [start, stop) to `out` (K, n), `many` rows at a time.
+def margins(rows, W, K, work, order, start, stop, out):  # type: ignore[no-untyped-def]
+    """Write the margins of the rows [start, stop) to `out` (K, n).
 
-    `rows` are (X, d, offset).
+    `rows` are (X, d, offset); of the others see `evaluate`.
     """
     X, d, offset = rows
+    many = len(order)
     z, _ = room(work, W, many)
-    order = np.empty(many, np.int64)
     for lo in range(start, stop, many):
         n = min(lo + many, stop) - lo
         here = _begin(work, X, d, lo, n, order)
         forward(work, X, d, W, len(z), here, (0, len(here)), z, NOWHERE)
         _add_offsets(offset, lo, n, K, z)
-        out[:, lo : lo + n] = z[:K, :n]
+        for k in range(K):
+            copy(z[k, :n], out[k, lo : lo + n])
 
 
 @compiled(nogil=True, error_model="numpy")
-def evaluate(rows, W, K, work, many, basis, pairs, like, start, stop, out):  # type: ignore[no-untyped-def]
+def evaluate(rows, W, K, work, order, basis, pairs, like, start, stop, out):  # type: ignore[no-untyped-def]
     """Add up the softmax loss over [start, stop), with its gradient and parts of its Hessian.
 
     Parameters
@@ -78,8 +81,11 @@ def evaluate(rows, W, K, work, many, basis, pairs, like, start, stop, out):  # t
         The class of each row; weights (n,) or empty; what is added to margins, (K, n) or (0, 0).
     W, work : arrays
         As tiles of this kind have them; see `tiles`.
-    K, many : int
-        Classes, and rows at a time; whole turns of tiles of columns.
+    K : int
+        Classes.
+    order : array of int
+        Overwritten. As long as there are rows at a time, whole turns of tiles of columns; of the
+        type in which `sweep_many` takes numbers of rows, so that both share what is compiled.
     basis : (K, r) array
         Directions of `diagonal`; empty: not wanted.
     pairs : (2, q) array of int
@@ -96,8 +102,9 @@ def evaluate(rows, W, K, work, many, basis, pairs, like, start, stop, out):  # t
     """
     X, d, codes, weight, offset = rows
     kept, sums, value, diagonal, grams = out
+    many = len(order)
     z, slopes = room(work, W, many)
-    order, of = np.empty(many, np.int64), np.empty(many, np.int64)
+    of = np.empty(many, np.int64)
     s, c, terms = np.empty(many), np.empty(many), np.empty((5, many))
     space = gram_room(work, W, many, like, len(grams) > 0)
     for lo in range(start, stop, many):
@@ -107,7 +114,8 @@ def evaluate(rows, W, K, work, many, basis, pairs, like, start, stop, out):  # t
         forward(work, X, d, W, len(z), here, (0, padded), z, NOWHERE)
         _add_offsets(offset, lo, n, K, z)
         if len(kept) > 0:
-            kept[:, lo : lo + n] = z[:K, :n]
+            for k in range(K):
+                copy(z[k, :n], kept[k, lo : lo + n])
         targets_of(codes, weight, lo, n, padded, of, s)
         value[0] += softmax(z, K, padded, of, s, terms, slopes)
         backward(work, X, d, slopes, K, here, (0, padded), sums)
@@ -120,18 +128,20 @@ def evaluate(rows, W, K, work, many, basis, pairs, like, start, stop, out):  # t
 
 
 @compiled(nogil=True, error_model="numpy")
-def hessian_vector(rows, margin, V, K, work, many, start, stop, sums):  # type: ignore[no-untyped-def]
+def hessian_vector(rows, margin, V, K, work, order, start, stop, sums):  # type: ignore[no-untyped-def]
     """Add the Hessian of the loss at `margin` (K, n) times V to `sums`; both are as W is."""
     X, d, codes, weight = rows
+    many = len(order)
     p, u = room(work, V, many)
-    order, of = np.empty(many, np.int64), np.empty(many, np.int64)
+    of = np.empty(many, np.int64)
     s, terms = np.empty(many), np.empty((5, many))
     for lo in range(start, stop, many):
         n = min(lo + many, stop) - lo
         here = _begin(work, X, d, lo, n, order)
         padded = len(here)
         forward(work, X, d, V, len(p), here, (0, padded), u, NOWHERE)
-        p[:K, :n] = margin[:, lo : lo + n]
+        for k in range(K):
+            copy(margin[k, lo : lo + n], p[k])
         p[:K, n:padded] = 0.0
         targets_of(codes, weight, lo, n, padded, of, s)
         probabilities(p, K, padded, terms)

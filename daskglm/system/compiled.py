@@ -68,7 +68,8 @@ def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
-        dispatcher = numba.njit(**options)(function)
+        # kernels are not passed to compiled code as values, for which there is a second wrapper
+        dispatcher = numba.njit(no_cfunc_wrapper=True, **options)(function)
         dispatcher._cache = SourcesCache(function)
         return dispatcher
 

@@ -22,7 +22,13 @@ from daskglm.kernels.records import NO_NUMBERS, read_only
 from daskglm.losses.table import law_of
 from daskglm.worker.asked import Asked
 from daskglm.worker.fold_assignment import groups
-from daskglm.worker.output_layouts import SPARSE_ROWS, InColumns, of_host, rows_within
+from daskglm.worker.output_layouts import (
+    SPARSE_ROWS,
+    InColumns,
+    number_dtype,
+    of_host,
+    rows_within,
+)
 from daskglm.worker.pieces import Piece
 from daskglm.worker.targets import signs_of
 
@@ -69,7 +75,7 @@ def _by_group(group: np.ndarray, count: int, rows: int, run: int) -> tuple[np.nd
     """
     n = len(group)
     tiles = -(-n // rows)
-    order = np.empty((tiles, many.slots(rows, count, run)), np.int32 if n < 2**31 else np.int64)
+    order = np.empty((tiles, many.slots(rows, count, run)), number_dtype(n))
     bounds = np.empty((tiles, count, 2), np.int64)
     many.order_by_group(group, rows, run, order, bounds)
     return order, bounds

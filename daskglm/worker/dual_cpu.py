@@ -134,8 +134,8 @@ class OnThreads:
             part = np.zeros(len(v) if side else 0)
             for i, lo, hi in pieces:
                 m = caches[i]
-                rows = m.data[:3]
-                kernels.totals(rows, state.C, m.dual.alpha, v, lo, hi, (out[i], own, part))
+                made = out[i], own, part
+                kernels.totals(m.rows, m.weight, state.C, m.dual.alpha, v, lo, hi, made)
             return {"own": own, "side": part}
 
         totals = self.each(work)

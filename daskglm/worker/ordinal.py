@@ -149,7 +149,7 @@ def along(asked: Asked[EvaluateAlong]) -> Totals:
     read = sweep.update_margins(request.points)
     tokens = [token for token, _ in request.points]
     many, K = len(request.coefficients), sweep.K
-    edges = np.stack([sweep.edges(thresholds) for thresholds in request.constants])
+    edges = read_only(np.stack([sweep.edges(thresholds) for thresholds in request.constants]))
     coefficients = read_only(request.coefficients)
 
     def work(pieces: list[Piece]) -> Totals:

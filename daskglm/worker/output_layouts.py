@@ -13,7 +13,7 @@ import numpy as np
 
 from daskglm.core.facts import DataSummary
 from daskglm.core.summation import LEAST_ROWS
-from daskglm.kernels import gram_side, sweep_outputs
+from daskglm.kernels import gram_side, storages, sweep_outputs
 from daskglm.kernels.column_tiles import TURN
 from daskglm.kernels.records import NOTHING
 from daskglm.kernels.simd_columns import LEFT, RIGHT, room_for
@@ -28,6 +28,11 @@ DENSE_WIDTH = 512
 
 # rows, the class of each, weights, offsets of all margins
 Rows = tuple[Any, Any, Any, Any]
+
+
+def number_dtype(n: int) -> type[np.signedinteger[Any]]:
+    """Return the dtype of numbers of n rows."""
+    return np.int32 if n < 2**31 else np.int64
 
 
 def rows_within(width: int) -> int:
@@ -150,16 +155,16 @@ class OnHost:
         self.shape, self.width = layout.shape, layout.width
         self.laid_out, self.result = layout.laid_out, layout.result
 
-    @property
-    def _tile(self) -> tuple[int, np.ndarray, int]:
-        """Classes, room for a tile, and its rows."""
+    def _tile(self, X: Any) -> tuple[int, np.ndarray, np.ndarray]:
+        """Classes, room for a tile, and for the numbers of its rows."""
         rows = self.layout.tile_rows
-        return self.layout.K, self.layout.work(rows), rows
+        order = np.empty(rows, number_dtype(storages.count_rows(X)))
+        return self.layout.K, self.layout.work(rows), order
 
     def margins(self, rows: Rows, W: Any, lo: int, hi: int, out: Any) -> None:
         """Write margins of the rows [lo, hi) to `out` (K, n)."""
         X, _, _, offset = rows
-        sweep_outputs.margins((X, self.layout.d, offset), W, *self._tile, lo, hi, out)
+        sweep_outputs.margins((X, self.layout.d, offset), W, *self._tile(X), lo, hi, out)
 
     def evaluate(
         self, rows: Rows, W: Any, of: tuple[Any, Any, bool], lo: int, hi: int, out: Any
@@ -170,13 +175,13 @@ class OnHost:
         single = not exact and isinstance(X, np.ndarray) and X.dtype == np.float32
         like = np.empty(0, np.float32) if single else NOTHING
         data = X, self.layout.d, codes, weight, offset
-        sweep_outputs.evaluate(data, W, *self._tile, basis, pairs, like, lo, hi, out)
+        sweep_outputs.evaluate(data, W, *self._tile(X), basis, pairs, like, lo, hi, out)
 
     def hessian_vector(self, rows: Rows, margin: Any, V: Any, lo: int, hi: int, sums: Any) -> None:
         """Add the Hessian at margins times V to `sums`."""
         X, codes, weight, _ = rows
         data = X, self.layout.d, codes, weight
-        sweep_outputs.hessian_vector(data, margin, V, *self._tile, lo, hi, sums)
+        sweep_outputs.hessian_vector(data, margin, V, *self._tile(X), lo, hi, sums)
 
 
 @dataclass(frozen=True)

@@ -209,7 +209,8 @@ def test_an_epoch_of_coordinate_ascent_is_the_same(both):
         limits, order = (-np.inf, np.inf), (0, N, 8, 5, 0, -(-N // 8))
         given, scales = (rows, y, NO_NUMBERS), (0.5, 1.0, 0.0, 1.0, 0.01)
         coordinate_ascent.sweep(law, given, v, scales, dual, limits, order)
-        coordinate_ascent.totals(given, 0.5, alpha, v, 0, N, (np.empty(N), own, NOTHING))
+        out = np.empty(N), own, NOTHING
+        coordinate_ascent.totals(rows, NO_NUMBERS, 0.5, alpha, v, 0, N, out)
         found.append((alpha, v, own))
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)

@@ -68,8 +68,8 @@ KERNELS = [
     Fault(
         "several classes: margins that are made again lack the offsets",
         "kernels/sweep_outputs.py",
-        "        _add_offsets(offset, lo, n, K, z)\n        out[",
-        "        out[",
+        "        _add_offsets(offset, lo, n, K, z)\n        for k",
+        "        for k",
         "integration/test_class_offsets.py",
     ),
     Fault(
@@ -104,8 +104,8 @@ KERNELS = [
     Fault(
         "gradient of dense rows: a run of rows counts again with the next",
         "kernels/dense.py",
-        "    _add(gradient, d, sums)\n    gradient[:] = 0.0\n",
-        "    _add(gradient, d, sums)\n",
+        "    add(gradient, d, sums)\n    gradient[:] = 0.0\n",
+        "    add(gradient, d, sums)\n",
         "kernels/test_dense.py worker/test_shard.py",
     ),
     Fault(

@@ -1,7 +1,7 @@
 """Rows and vectors on an NVIDIA GPU: CuPy arrays, kernels of our own in CUDA C++, libraries for the
 rest.
 
-The only package that imports CuPy. It offers what `kernels.host` offers for NumPy, and the way of
+The only package that imports CuPy. It offers what `kernels.cpu` offers for NumPy, and the way of
 rows to the device.
 """
 
@@ -171,8 +171,7 @@ def kept_margins(rows: Any) -> int:
 
 def gram_without_curvature(rows: Any) -> bool:
     """Return whether a Gram needs no kept curvatures: if a tile in shared memory forms it."""
-    sparse = isinstance(rows, csr.Rows) or (isinstance(rows, streamed.Rows) and rows.sparse)
-    return not sparse and rows.d <= dense.NARROW
+    return not rows.sparse and rows.d <= dense.NARROW
 
 
 def is_resident(rows: Any) -> bool:
@@ -195,9 +194,7 @@ def vector(values: Any, rows: Any, *, exact: bool = True) -> Any:
 
 def vector_dtype(rows: Any) -> Any:
     """Dtype of the values of rows, and of vectors beside them that need not be exact."""
-    if isinstance(rows, dense.Rows):
-        return rows.X.dtype
-    return rows.dtype if isinstance(rows, streamed.Rows) else rows.data.dtype
+    return rows.dtype
 
 
 def zeros(*shape: int) -> Any:

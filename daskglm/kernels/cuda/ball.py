@@ -159,23 +159,9 @@ class Ball:
         if self.full is None:
             self.metric[:] = cp.asarray(metric)
         most = max(self.size, 5)
-        args = (
-            np.int32(self.size),
-            np.int32(len(self.hd)),
-            np.float64(radius),
-            np.float64(scale),
-            np.int32(most),
-            self.gradient,
-            self._diagonal,
-            self.step,
-            self.residual,
-            self.direction,
-            self.hd,
-            self.state,
-            self.flags,
-            self.partial,
-        )
-        _ball("ball_start")((self.grid,), (THREADS,), args)
+        limits = np.int32(len(self.hd)), np.float64(radius), np.float64(scale), np.int32(most)
+        vectors = self.gradient, self._diagonal, self.step, self.residual, self.direction, self.hd
+        self._launch("ball_start", *limits, *vectors, self.state, self.flags, self.partial)
         if self.full is not None:
             self._solve()
             self._turn()
@@ -221,34 +207,14 @@ class Ball:
         return self.stream.record()
 
     def _steps(self) -> None:
-        size = np.int32(self.size)
+        made = self.state, self.flags, self.partial
         for _ in range(STEPS):
             self._product(self.flags[:1])
             if self.ranks is not None:
                 self.ranks.sum(self.hd)  # also where LIVE is zero: the others wait for it
-            length = (
-                size,
-                self.penalised,
-                self.direction,
-                self.hd,
-                self.state,
-                self.flags,
-                self.partial,
-            )
-            _ball("ball_length")((self.grid,), (THREADS,), length)
-            move = (
-                size,
-                self.gradient,
-                self._diagonal,
-                self.direction,
-                self.hd,
-                self.step,
-                self.residual,
-                self.state,
-                self.flags,
-                self.partial,
-            )
-            _ball("ball_move")((self.grid,), (THREADS,), move)
+            self._launch("ball_length", self.penalised, self.direction, self.hd, *made)
+            reads = self.gradient, self._diagonal, self.direction, self.hd
+            self._launch("ball_move", *reads, self.step, self.residual, *made)
             if self.full is not None:
                 self._solve()
             self._turn()
@@ -258,31 +224,14 @@ class Ball:
         return NULL if self.full is not None else self.metric
 
     def _solve(self) -> None:
-        args = (
-            np.int32(self.size),
-            self.inverse,
-            self.residual,
-            self.metric,
-            self.state,
-            self.flags,
-            self.partial,
-        )
-        _ball("ball_solve")((self.solve_grid,), (THREADS,), args)
+        reads = self.inverse, self.residual, self.metric
+        made = self.state, self.flags, self.partial
+        self._launch("ball_solve", *reads, *made, grid=self.solve_grid)
 
     def _turn(self) -> None:
-        args = (
-            np.int32(self.size),
-            np.int32(len(self.hd)),
-            self._diagonal,
-            self.metric,
-            self.residual,
-            self.direction,
-            self.hd,
-            self.state,
-            self.flags,
-        )
-        _ball("ball_turn")((self.grid,), (THREADS,), args)
+        vectors = self._diagonal, self.metric, self.residual, self.direction, self.hd
+        self._launch("ball_turn", np.int32(len(self.hd)), *vectors, self.state, self.flags)
 
-
-def _ball(name: str) -> Any:
-    return kernel(("ball",), name)
+    def _launch(self, name: str, *args: Any, grid: int | None = None) -> None:
+        launched = (np.int32(self.size), *args)
+        kernel(("ball",), name)((grid or self.grid,), (THREADS,), launched)

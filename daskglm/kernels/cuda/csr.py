@@ -17,11 +17,10 @@ from cupyx.scipy.sparse import csr_matrix
 from daskglm.kernels.cuda.dense import (
     FORWARD,
     PRODUCT,
-    Vectors,
-    add_gram,
-    point_vectors,
+    AtMargins,
+    add_curved_gram,
+    largest_and_sum,
     scaled_as,
-    scaled_runs,
 )
 from daskglm.kernels.cuda.launch import (
     INDICES,
@@ -31,9 +30,7 @@ from daskglm.kernels.cuda.launch import (
     Workspace,
     add_up,
     kernel,
-    mode_of,
     numbers,
-    numbers_of,
     pointer,
     real,
 )
@@ -47,6 +44,8 @@ SEGMENT = 512
 class Rows:
     """CSR on the device: values (one for a pattern), indices, row starts, perhaps a CSC copy."""
 
+    sparse = True
+
     def __init__(
         self,
         data: Any,
@@ -57,10 +56,9 @@ class Rows:
         *,
         pattern: bool,
     ) -> None:
-        self.data = data
-        self.indices = indices
-        self.indptr = indptr
+        self.data, self.indices, self.indptr = data, indices, indptr
         self.n, self.d = shape
+        self.dtype = data.dtype
         # without stored values there is no data[0] to read: a pointer to no memory is null
         self.pattern = np.int32(pattern and data.size > 0)
         self.lanes = _lanes(indices.size / max(self.n, 1))
@@ -82,14 +80,16 @@ class Rows:
         """Return the rows [start, stop), without the CSC copy; arrays are shared."""
         if (start, stop) == (0, self.n):
             return self
-        return Rows(
-            self.data,
-            self.indices,
-            self.indptr[start : stop + 1],
-            (stop - start, self.d),
-            self.workspace,
-            pattern=bool(self.pattern),
-        )
+        indptr, shape = self.indptr[start : stop + 1], (stop - start, self.d)
+        pattern = bool(self.pattern)
+        return Rows(self.data, self.indices, indptr, shape, self.workspace, pattern=pattern)
+
+    def fill_scaled(self, curvature: Any, out: Any) -> None:
+        """Set `out` (n, side) to sqrt(D) [X 1], and what lies beyond to zero."""
+        function = _csr("csr_scaled", self, numbers(curvature), scaled_as(out.dtype))
+        out.fill(0)
+        args = (*self.arrays, np.int32(self.d), np.int32(out.shape[1]), curvature, out)
+        function((function.grid(self.n, THREADS // 32),), (THREADS,), args)
 
 
 class CscCopy:
@@ -102,6 +102,11 @@ class CscCopy:
         self.first = first
         self.segments = len(starts) - 1
         self.lanes = _lanes(rows.size / max(self.segments, 1))
+
+    def arrays(self, pattern: np.int32) -> tuple[Any, ...]:
+        """The first arguments of the kernel that reads segments."""
+        sizes = np.int64(self.segments), np.int32(self.lanes)
+        return self.data, self.rows, pattern, self.starts, *sizes
 
 
 def add_csc_copy(rows: Rows) -> None:
@@ -121,8 +126,7 @@ def add_csc_copy(rows: Rows) -> None:
 
 def margins(rows: Rows, w: Any, b: int, start: int, stop: int, z: Any) -> None:
     """Z = X w + b for the rows [start, stop)."""
-    part = rows.part(start, stop)
-    _forward(part, FORWARD, w, b, (None, None, None, z[start:stop], None))
+    _forward(rows.part(start, stop), AtMargins(FORWARD, w, b, z=z[start:stop]))
 
 
 def evaluate(
@@ -141,17 +145,16 @@ def evaluate(
     An `exact` Gram is summed in float64 and wants room for curvatures.
     """
     part = rows[0].part(start, stop)
-    vectors = point_vectors(rows, out, start, stop)
-    d, curvature, (sums, diagonal, gram) = part.d, vectors[-1], out[2:]
+    at = AtMargins.of_point(law, rows, w, b, start, stop, out)
+    d, (sums, diagonal, gram) = part.d, out[2:]
     slope = part.workspace.get("slopes", part.n)
-    partial, grid = _forward(part, law, w, b, vectors, slope)
+    partial, grid = _forward(part, at, slope)
     add_up(partial, grid, 3, sums[d:])
     if diagonal.size:
         add_up(partial[2:], grid, 3, diagonal[d:])
-    _columns(part, slope, sums, curvature if diagonal.size else None, diagonal)
+    _columns(part, slope, sums, at.curvature if diagonal.size else None, diagonal)
     if gram.size:
-        dtype = np.dtype(np.float64) if exact else part.data.dtype
-        add_curved_gram(part, curvature, gram, dtype)
+        add_curved_gram(part, at.curvature, gram, exact=exact)
 
 
 evaluate_exactly = functools.partial(evaluate, exact=True)
@@ -166,8 +169,8 @@ def hessian_vector(
     """
     part, d = rows.part(start, stop), rows.d
     slope = part.workspace.get("slopes", part.n)
-    vectors = None, None, None, None, curvature[start:stop]
-    partial, grid = _forward(part, PRODUCT, v, b, vectors, slope, live)
+    at = AtMargins(PRODUCT, v, b, curvature=curvature[start:stop], live=live)
+    partial, grid = _forward(part, at, slope)
     add_up(partial, grid, 3, out[d : d + 1], live=live)
     _columns(part, slope, out, live=live)
 
@@ -216,44 +219,17 @@ def squared_norms(rows: Rows, start: int, stop: int, norms: Any = None) -> tuple
     """
     part = rows.part(start, stop)
     function = _csr("csr_norms", part, "-DVECTOR=double")
+    arrays = part.data, part.indptr, part.pattern, np.int64(part.n)
     grid = function.grid(part.n, THREADS)
-    partial = part.workspace.get("partial", 2 * grid)
-    out = NULL if norms is None else norms[start:stop]
-    args = (part.data, part.indptr, part.pattern, np.int64(part.n), out, partial)
-    function((grid,), (THREADS,), args)
-    found = partial[: 2 * grid].get().reshape(-1, 2)
-    return float(found[:, 0].max()), float(found[:, 1].sum())
+    return largest_and_sum(function, grid, part, arrays, norms, start, stop)
 
 
-def _forward(
-    part: Rows,
-    mode: Law,
-    w: Any,
-    b: int,
-    vectors: Vectors,
-    slope: Any = None,
-    live: Any = None,
-) -> tuple[Any, int]:
-    y, weight, offset, z, curvature = vectors
-    function = _csr("csr_forward", part, numbers(curvature, y), mode_of(mode))
+def _forward(part: Rows, at: AtMargins, slope: Any = None) -> tuple[Any, int]:
+    function = _csr("csr_forward", part, *at.options)
     grid = function.grid(part.n * part.lanes, THREADS)
     partial = part.workspace.get("partial", 3 * grid)
-    args = (
-        *part.arrays,
-        np.int32(part.lanes),
-        np.int32(part.d),
-        w,
-        np.int32(b),
-        *numbers_of(mode),
-        pointer(y),
-        pointer(weight),
-        pointer(offset),
-        pointer(z),
-        pointer(slope),
-        pointer(curvature),
-        partial,
-        pointer(live),
-    )
+    sizes = np.int32(part.lanes), np.int32(part.d)
+    args = (*part.arrays, *sizes, *at.arguments(slope), partial, pointer(at.live))
     function((grid,), (THREADS,), args)
     return partial, grid
 
@@ -279,36 +255,10 @@ def _columns(
     sums, squares = sums[: csc_copy.segments], sums[csc_copy.segments :] if both else NULL
     segments = _csr("csc_segments", part, *options)
     columns = _csr("csc_columns", part, *options)
-    args = (
-        csc_copy.data,
-        csc_copy.rows,
-        part.pattern,
-        csc_copy.starts,
-        np.int64(csc_copy.segments),
-        np.int32(csc_copy.lanes),
-        *wanted[:2],
-        sums,
-        squares,
-        pointer(live),
-    )
+    args = (*csc_copy.arrays(part.pattern), *wanted[:2], sums, squares, pointer(live))
     segments((segments.grid(csc_copy.segments * csc_copy.lanes, THREADS),), (THREADS,), args)
     args = (sums, squares, csc_copy.first, np.int64(part.d), *wanted[2:], pointer(live))
     columns((columns.grid(part.d * 4, THREADS),), (THREADS,), args)
-
-
-def add_curved_gram(part: Rows, curvature: Any, gram: Any, dtype: Any) -> None:
-    """Add [X 1]' D [X 1] to the upper triangle of `gram`; products are summed in this dtype."""
-    for lo, run, scaled in scaled_runs(part, gram.shape[0], dtype):
-        fill_scaled(run, curvature[lo : lo + run.n], scaled)
-        add_gram(scaled, gram, part.workspace)
-
-
-def fill_scaled(part: Rows, curvature: Any, out: Any) -> None:
-    """Set `out` (n, side) to sqrt(D) [X 1], and what lies beyond to zero."""
-    function = _csr("csr_scaled", part, numbers(curvature), scaled_as(out.dtype))
-    out.fill(0)
-    args = (*part.arrays, np.int32(part.d), np.int32(out.shape[1]), curvature, out)
-    function((function.grid(part.n, THREADS // 32),), (THREADS,), args)
 
 
 def add_squares(part: Rows, curvature: Any, out: Any) -> None:

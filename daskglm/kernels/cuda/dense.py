@@ -10,8 +10,7 @@ compiled for each loss, and for products and margins: what is done with margins 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from cupy import cublas
@@ -43,19 +42,57 @@ NARROW_THREADS, GRAM_THREADS = 128, 256
 PRODUCT, FORWARD = (-1, 0.0, 0.0, 0), (-2, 0.0, 0.0, 0)
 # Least rows per block of dense_backward: each block leaves d + 1 sums to add up.
 ROWS_A_BLOCK = 64
-# y, weight, offset, z and curvature of some rows; None: not there
-Vectors = tuple[Any, Any, Any, Any, Any]
 # Bytes of scaled rows that are made at a time for a Gram by cuBLAS.
 GRAM_BYTES = 64 << 20
+
+
+class AtMargins(NamedTuple):
+    """What kernels make of the margins (or products) X w + b of some rows: see `finish_row`.
+
+    `mode` is a loss, PRODUCT or FORWARD. Vectors are None or empty where they are not there.
+    Nothing is done if the flag `live` is zero.
+    """
+
+    mode: Law
+    w: Any
+    b: int
+    y: Any = None
+    weight: Any = None
+    offset: Any = None
+    z: Any = None
+    curvature: Any = None
+    live: Any = None
+
+    @classmethod
+    def of_point(
+        cls, law: Law, rows: RowData, w: Any, b: int, start: int, stop: int, out: PointSums
+    ) -> AtMargins:
+        """Return what a point makes of the rows [start, stop)."""
+        run = slice(start, stop)
+        weight, offset = (part[run] if part.size else part for part in rows[2:])
+        return cls(law, w, b, rows[1][run], weight, offset, out[0][run], out[1][run])
+
+    @property
+    def options(self) -> tuple[str, str]:
+        """Compiler options of kernels that do it."""
+        return numbers(self.curvature, self.y), mode_of(self.mode)
+
+    def arguments(self, *slope: Any) -> tuple[Any, ...]:
+        """Return it as arguments, with a vector for slopes where the kernel takes one."""
+        vectors = self.y, self.weight, self.offset, self.z, *slope, self.curvature
+        return self.w, np.int32(self.b), *numbers_of(self.mode), *map(pointer, vectors)
 
 
 class Rows:
     """Dense rows on the device (C order) and the memory their kernels work in."""
 
+    sparse = False
+
     def __init__(self, X: Any, workspace: Workspace | None = None) -> None:
         self.X = X
         self.n, self.d = X.shape
         self.workspace = workspace or Workspace()
+        self.dtype = X.dtype
         self.options = (real(X.dtype),)
 
     @property
@@ -63,21 +100,25 @@ class Rows:
         """Bytes of X."""
         return int(self.X.nbytes)
 
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """The first arguments of the kernels that read rows."""
+        return self.X, np.int64(self.n), np.int32(self.d)
+
     def part(self, start: int, stop: int) -> Rows:
         """Return the rows [start, stop), which share X and workspace."""
         return self if (start, stop) == (0, self.n) else Rows(self.X[start:stop], self.workspace)
 
+    def fill_scaled(self, curvature: Any, out: Any) -> None:
+        """Set `out` (n, side) to sqrt(D) [X 1], and what lies beyond to zero."""
+        function = _dense("dense_scaled", self, numbers(curvature), scaled_as(out.dtype))
+        args = (*self.arrays, np.int32(out.shape[1]), curvature, out)
+        function((function.grid(self.n, THREADS // 32),), (THREADS,), args)
+
 
 def margins(rows: Rows, w: Any, b: int, start: int, stop: int, z: Any) -> None:
     """Z = X w + b for the rows [start, stop)."""
-    _forward(rows.part(start, stop), FORWARD, w, b, (None, None, None, z[start:stop], None))
-
-
-def point_vectors(rows: RowData, out: PointSums, start: int, stop: int) -> Vectors:
-    """Return what a point reads and keeps of the rows [start, stop)."""
-    run = slice(start, stop)
-    weight, offset = (part[run] if part.size else part for part in rows[2:])
-    return rows[1][run], weight, offset, out[0][run], out[1][run]
+    _forward(rows.part(start, stop), AtMargins(FORWARD, w, b, z=z[start:stop]))
 
 
 def evaluate(
@@ -96,18 +137,21 @@ def evaluate(
     An `exact` Gram is summed in float64 and wants room for curvatures.
     """
     part = rows[0].part(start, stop)
-    vectors = point_vectors(rows, out, start, stop)
+    at = AtMargins.of_point(law, rows, w, b, start, stop, out)
     sums, diagonal, gram = out[2:]
     if part.d <= NARROW:
-        _narrow(part, law, w, b, vectors, (sums, diagonal, NOTHING if exact else gram))
+        _narrow(part, at, sums, diagonal, NOTHING if exact else gram)
         if not exact:
             return
     elif part.d <= _held(part, diagonal.size > 0):
-        _wide(part, law, w, b, vectors, (sums, diagonal))
+        _wide(part, at, sums, diagonal)
     else:
-        _two_passes(part, law, w, b, vectors, (sums, diagonal))
+        slope = part.workspace.get("slopes", part.n)
+        partial, grid = _forward(part, at, slope)
+        add_up(partial[1:], grid, 2, sums[part.d + 1 :])
+        _backward(part, slope, sums, at.curvature if diagonal.size else None, diagonal)
     if gram.size:
-        add_curved_gram(part, vectors[-1], gram, np.dtype(np.float64) if exact else part.X.dtype)
+        add_curved_gram(part, at.curvature, gram, exact=exact)
 
 
 evaluate_exactly = functools.partial(evaluate, exact=True)
@@ -121,14 +165,14 @@ def hessian_vector(
     It does nothing if the flag `live` is zero.
     """
     part = rows.part(start, stop)
-    vectors = (None, None, None, None, curvature[start:stop])
+    at = AtMargins(PRODUCT, v, b, curvature=curvature[start:stop], live=live)
     if part.d <= NARROW:
-        _narrow(part, PRODUCT, v, b, vectors, (out, NOTHING, NOTHING), live)
+        _narrow(part, at, out)
     elif part.d <= _held(part, diagonal=False):
-        _wide(part, PRODUCT, v, b, vectors, (out, NOTHING), live)
+        _wide(part, at, out)
     else:
         u = part.workspace.get("slopes", part.n)
-        _forward(part, PRODUCT, v, b, vectors, u, live)
+        _forward(part, at, u)
         _backward(part, u, out, live=live)
 
 
@@ -154,98 +198,76 @@ def squared_norms(rows: Rows, start: int, stop: int, norms: Any = None) -> tuple
     part = rows.part(start, stop)
     function = _dense("dense_norms", part, "-DVECTOR=double")
     grid = function.grid(part.n, THREADS // 32)
+    return largest_and_sum(function, grid, part, part.arrays, norms, start, stop)
+
+
+def largest_and_sum(
+    function: Kernel, grid: int, part: Any, arrays: Any, norms: Any, start: int, stop: int
+) -> tuple[float, float]:
+    """Launch a kernel of squared norms, and return the largest and the sum of all. Waits."""
     partial = part.workspace.get("partial", 2 * grid)
-    args = (
-        part.X,
-        np.int64(part.n),
-        np.int32(part.d),
-        NULL if norms is None else norms[start:stop],
-        partial,
-    )
+    args = (*arrays, NULL if norms is None else norms[start:stop], partial)
     function((grid,), (THREADS,), args)
     found = partial[: 2 * grid].get().reshape(-1, 2)
     return float(found[:, 0].max()), float(found[:, 1].sum())
 
 
-def scaled_runs(part: Any, side: int, dtype: Any) -> Iterator[tuple[int, Any, Any]]:
-    """Cut rows into runs, as (first, rows, room for them scaled (n, side)).
+def add_curved_gram(part: Any, curvature: Any, gram: Any, *, exact: bool) -> None:
+    """Add [X 1]' D [X 1] of dense or sparse rows to the upper triangle of `gram` (side, side).
 
-    A run has at most GRAM_BYTES of room, or one row.
+    Products are summed in the dtype of the rows, if `exact` in float64, and runs of rows in
+    float64. By cuBLAS's syrk, which makes one triangle only; the side is a multiple of four, so
+    that rows begin at multiples of 16 bytes. Rows are scaled by the roots of curvatures some at a
+    time, which take at most GRAM_BYTES, or one row.
     """
+    side, dtype = gram.shape[0], np.dtype(np.float64) if exact else part.dtype
     many = max(1, GRAM_BYTES // (side * dtype.itemsize))
+    get = part.workspace.get
     for lo in range(0, part.n, many):
         run = part.part(lo, min(lo + many, part.n))
-        yield lo, run, part.workspace.get("scaled", run.n * side, dtype).reshape(run.n, side)
-
-
-def add_gram(scaled: Any, gram: Any, workspace: Workspace) -> None:
-    """Add the upper triangle of A'A of scaled rows A (n, side) to `gram` (side, side).
-
-    Products are summed in A's dtype, runs of rows in float64. By cuBLAS's syrk, which makes one
-    triangle only; the side is a multiple of four, so that its rows begin at multiples of 16 bytes.
-    """
-    side = scaled.shape[1]
-    product = workspace.get("product", side * side, scaled.dtype, zeroed=True).reshape(side, side)
-    cublas.syrk("T", scaled, out=product)  # leaves the lower triangle, which is zero
-    gram += product
+        scaled = get("scaled", run.n * side, dtype).reshape(run.n, side)
+        run.fill_scaled(curvature[lo : lo + run.n], scaled)
+        product = get("product", side * side, dtype, zeroed=True).reshape(side, side)
+        cublas.syrk("T", scaled, out=product)  # leaves the lower triangle, which is zero
+        gram += product
 
 
 # ---- one read for both products
 def _narrow(
-    part: Rows,
-    mode: Law,
-    w: Any,
-    b: int,
-    vectors: Vectors,
-    out: tuple[Any, Any, Any],
-    live: Any = None,
+    part: Rows, at: AtMargins, sums: Any, diagonal: Any = NOTHING, gram: Any = NOTHING
 ) -> None:
-    (y, weight, offset, z, curvature), (sums, diagonal, gram) = vectors, out
     d, wanted = part.d, gram.size > 0
     threads = GRAM_THREADS if wanted else NARROW_THREADS
     side = gram.shape[0] if wanted else 0
     apart, chunked = _tile(part.X, side)
-    shared = _narrow_shared(
-        d, threads, (1 if wanted else 2) * threads * apart * part.X.itemsize, side
-    )
-    function = kernel(
-        ("narrow",),
-        "dense_narrow",
-        *part.options,
-        numbers(curvature, y),
-        mode_of(mode),
-        f"-DGRAM={int(wanted)}",
-    )
+    tiles = (1 if wanted else 2) * threads * apart * part.X.itemsize
+    shared = _narrow_shared(d, threads, tiles, side)
+    options = *part.options, *at.options, f"-DGRAM={int(wanted)}"
+    function = kernel(("narrow",), "dense_narrow", *options)
     grid = function.grid(part.n, threads, threads, shared)
-    length = 2 * d + 3 if diagonal.size else d + 2
-    partial = part.workspace.get("partial", grid * length)
+    partial = part.workspace.get("partial", grid * _length(part, diagonal))
     # what lies below the diagonal stays zero
     grams = part.workspace.get("gram", grid * side * side, zeroed=True) if wanted else None
-    args = (
-        part.X,
-        np.int64(part.n),
-        np.int32(d),
-        np.int32(apart),
-        np.int32(chunked),
-        w,
-        np.int32(b),
-        *numbers_of(mode),
-        pointer(y),
-        pointer(weight),
-        pointer(offset),
-        pointer(z),
-        pointer(curvature),
-        partial,
-        np.int32(diagonal.size > 0),
-        pointer(grams),
-        pointer(live),
-    )
+    laid_out = np.int32(apart), np.int32(chunked)
+    made = partial, np.int32(diagonal.size > 0), pointer(grams)
+    args = (*part.arrays, *laid_out, *at.arguments(), *made, pointer(at.live))
     function((grid,), (threads,), args, shared_mem=shared)
-    add_up(partial, grid, length, sums, live=live)
-    if diagonal.size:
-        add_up(partial[d + 2 :], grid, length, diagonal)
+    _add_sums(part, at, partial, grid, sums, diagonal)
     if wanted:
         add_up(grams, grid, side * side, gram.reshape(-1))
+
+
+def _length(part: Rows, diagonal: Any) -> int:
+    """Return how many sums a block leaves: d + 2, and the d + 1 of a diagonal behind them."""
+    return 2 * part.d + 3 if diagonal.size else part.d + 2
+
+
+def _add_sums(part: Rows, at: AtMargins, partial: Any, grid: int, sums: Any, diagonal: Any) -> None:
+    """Add up what blocks have left."""
+    length = _length(part, diagonal)
+    add_up(partial, grid, length, sums, live=at.live)
+    if diagonal.size:
+        add_up(partial[part.d + 2 :], grid, length, diagonal)
 
 
 def _tile(X: Any, side: int) -> tuple[int, bool]:
@@ -276,96 +298,24 @@ def _held(part: Rows, diagonal: bool) -> int:
     return min(most, 32 * DIAGONAL_EACH) if diagonal else most
 
 
-def _wide(
-    part: Rows,
-    mode: Law,
-    w: Any,
-    b: int,
-    vectors: Vectors,
-    out: tuple[Any, Any],
-    live: Any = None,
-) -> None:
-    (y, weight, offset, z, curvature), (sums, diagonal) = vectors, out
-    d, wanted = part.d, diagonal.size > 0
-    each = max(4, 1 << (-(-d // 32) - 1).bit_length())
-    function = kernel(
-        ("wide",),
-        "dense_wide",
-        *part.options,
-        numbers(curvature, y),
-        mode_of(mode),
-        f"-DEACH={each}",
-        f"-DDIAGONAL={int(wanted)}",
-    )
-    length = 2 * d + 3 if wanted else d + 2
+def _wide(part: Rows, at: AtMargins, sums: Any, diagonal: Any = NOTHING) -> None:
+    each = max(4, 1 << (-(-part.d // 32) - 1).bit_length())
+    options = *at.options, f"-DEACH={each}", f"-DDIAGONAL={int(diagonal.size > 0)}"
+    function = kernel(("wide",), "dense_wide", *part.options, *options)
+    length = _length(part, diagonal)
     grid = function.grid(part.n, THREADS // 32, THREADS, 8 * length)
     partial = part.workspace.get("partial", grid * length)
-    args = (
-        part.X,
-        np.int64(part.n),
-        np.int32(d),
-        w,
-        np.int32(b),
-        *numbers_of(mode),
-        pointer(y),
-        pointer(weight),
-        pointer(offset),
-        pointer(z),
-        pointer(curvature),
-        partial,
-        pointer(live),
-    )
+    args = (*part.arrays, *at.arguments(), partial, pointer(at.live))
     function((grid,), (THREADS,), args, shared_mem=8 * length)
-    add_up(partial, grid, length, sums, live=live)
-    if wanted:
-        add_up(partial[d + 2 :], grid, length, diagonal)
+    _add_sums(part, at, partial, grid, sums, diagonal)
 
 
 # ---- two reads
-def _two_passes(
-    part: Rows,
-    law: Law,
-    w: Any,
-    b: int,
-    vectors: Vectors,
-    out: tuple[Any, Any],
-) -> None:
-    curvature, (sums, diagonal) = vectors[-1], out
-    slope = part.workspace.get("slopes", part.n)
-    partial, grid = _forward(part, law, w, b, vectors, slope)
-    add_up(partial[1:], grid, 2, sums[part.d + 1 :])
-    _backward(part, slope, sums, curvature if diagonal.size else None, diagonal)
-
-
-def _forward(
-    part: Rows,
-    mode: Law,
-    w: Any,
-    b: int,
-    vectors: Vectors,
-    slope: Any = None,
-    live: Any = None,
-) -> tuple[Any, int]:
-    y, weight, offset, z, curvature = vectors
-    function = _dense("dense_forward", part, numbers(curvature, y), mode_of(mode))
+def _forward(part: Rows, at: AtMargins, slope: Any = None) -> tuple[Any, int]:
+    function = _dense("dense_forward", part, *at.options)
     grid = function.grid(part.n, THREADS // 32)
     partial = part.workspace.get("rows", 2 * grid)
-    args = (
-        part.X,
-        np.int64(part.n),
-        np.int32(part.d),
-        w,
-        np.int32(b),
-        *numbers_of(mode),
-        pointer(y),
-        pointer(weight),
-        pointer(offset),
-        pointer(z),
-        pointer(slope),
-        pointer(curvature),
-        partial,
-        pointer(live),
-    )
+    args = (*part.arrays, *at.arguments(slope), partial, pointer(at.live))
     function((grid,), (THREADS,), args)
     return partial, grid
 
@@ -383,40 +333,11 @@ def _backward(
     grid = function.grid(part.n, ROWS_A_BLOCK, beside=columns)
     length = 2 * (d + 1) if both else d + 1
     partial = part.workspace.get("partial", grid * length)
-    args = (
-        part.X,
-        np.int64(part.n),
-        np.int32(d),
-        r,
-        curvature if both else NULL,
-        partial,
-        pointer(live),
-    )
+    args = (*part.arrays, r, curvature if both else NULL, partial, pointer(live))
     function((grid, columns), (THREADS,), args)
     add_up(partial, grid, length, out[: d + 1], live=live)
     if both:
         add_up(partial[d + 1 :], grid, length, diagonal, live=live)
-
-
-def add_curved_gram(part: Rows, curvature: Any, gram: Any, dtype: Any) -> None:
-    """Add [X 1]' D [X 1] to the upper triangle of `gram`; products are summed in this dtype."""
-    for lo, run, scaled in scaled_runs(part, gram.shape[0], dtype):
-        fill_scaled(run, curvature[lo : lo + run.n], scaled)
-        add_gram(scaled, gram, part.workspace)
-
-
-def fill_scaled(part: Rows, curvature: Any, out: Any) -> None:
-    """Set `out` (n, side) to sqrt(D) [X 1], and what lies beyond to zero."""
-    function = _dense("dense_scaled", part, numbers(curvature), scaled_as(out.dtype))
-    args = (
-        part.X,
-        np.int64(part.n),
-        np.int32(part.d),
-        np.int32(out.shape[1]),
-        curvature,
-        out,
-    )
-    function((function.grid(part.n, THREADS // 32),), (THREADS,), args)
 
 
 def scaled_as(dtype: Any) -> str:

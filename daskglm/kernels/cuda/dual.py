@@ -11,7 +11,7 @@ where the dual would fall along it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import cupy as cp
@@ -20,10 +20,9 @@ import numpy as np
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import DualLine, DualRound, DualStateRef, DualValue, SDCAConfig, Totals
 from daskglm.core.soft_threshold import soft_threshold
-from daskglm.kernels.cuda import csr, dense, streamed
 from daskglm.kernels.cuda import margins as row_kernels
+from daskglm.kernels.cuda import streamed
 from daskglm.kernels.cuda.launch import (
-    INDICES,
     NULL,
     THREADS,
     Kernel,
@@ -106,11 +105,9 @@ class OnDevice:
 
     def slopes(self, law: Law, cache: Any, w: Any) -> Any:
         """Return minus the slopes of a block's losses at w, which are dual variables for w."""
-        z = cp.empty(len(cache.y))
-        slope = cp.empty(len(cache.y))
-        cache.kernels.margins(
-            cache.rows, cp.asarray(w), int(len(w) > self.n_features), 0, len(cache.y), z
-        )
+        n, intercept = len(cache.y), int(len(w) > self.n_features)
+        z, slope = cp.empty(n), cp.empty(n)
+        cache.kernels.margins(cache.rows, cp.asarray(w), intercept, 0, n, z)
         row_kernels.losses(law, cache.y, None, None, z, slope, None)
         return -slope
 
@@ -209,37 +206,26 @@ class OnDevice:
         plan = request.plan
         dual = cache.dual
         for lo, hi, rows in _parts(cache.rows):
-            n, sparse = hi - lo, isinstance(rows, csr.Rows)
-            if sparse:
-                arrays = (rows.data, rows.indices, rows.indptr, rows.pattern)
+            n = hi - lo
+            if rows.sparse:
+                arrays, index = rows.arrays, rows.options[1]
+                length = rows.indices.size / max(n, 1)
             else:
-                arrays = (rows.X, NULL, NULL, np.int32(0))
-            length = (rows.indices.size / max(n, 1)) if sparse else rows.d
+                arrays, index = (rows.X, NULL, NULL, np.int32(0), np.int64(n)), "-DINDEX=int"
+                length = rows.d
             threads = min(THREADS, max(32, 1 << int(length / 2).bit_length()))
+            losses = cache.y[lo:hi], pointer(cache.weight[lo:hi]), np.float64(state.C)
+            constant = np.float64(state.bias), np.float64(state.offset)
+            made = dual.work[lo:hi], replicas, dual.seen[lo:hi] if first else NULL
+            bucket, key = np.int32(plan.bucket or BUCKET), np.int64(rng.integers(1 << 62))
+            order = bucket, key, np.int32(plan.partitioning == "static")
             args = (
-                *arrays,
-                np.int64(n),
-                np.int32(self.n_features),
-                *arguments_of(law),
-                cache.y[lo:hi],
-                pointer(cache.weight[lo:hi]),
-                np.float64(state.C),
-                dual.norms[lo:hi],
-                np.float64(state.bias),
-                np.float64(state.offset),
-                dual.work[lo:hi],
-                replicas,
-                dual.seen[lo:hi] if first else NULL,
-                np.int32(plan.bucket or BUCKET),
-                np.int64(rng.integers(1 << 62)),
-                np.int32(plan.partitioning == "static"),
-                *scales,
-                np.float64(state.threshold),
+                *(*arrays, np.int32(self.n_features), *arguments_of(law), *losses),
+                *(dual.norms[lo:hi], *constant, *made, *order),
+                *(*scales, np.float64(state.threshold)),
             )
-            index = f"-DINDEX={INDICES[rows.indices.dtype] if sparse else 'int'}"
-            dtype = rows.data.dtype if sparse else rows.X.dtype
             thresholded = ("-DTHRESHOLDED=1",) if state.threshold else ()
-            options = (real(dtype), index, numbers(cache.y), *thresholded)
+            options = (real(rows.dtype), index, numbers(cache.y), *thresholded)
             function = _kernel_of(law, "dual_sweep", *options)
             function((teams, len(replicas)), (threads,), args)
 
@@ -267,52 +253,22 @@ class OnDevice:
 
     def estimates(self, law: Law, caches: Sequence[Any]) -> Totals:
         """Conjugates of both states, losses and gaps at the margins met on the way."""
-        out = cp.zeros(4)
-        for m in caches:
-            n = len(m.y)
-            dual = m.dual
-            function = _on_vectors("dual_estimates", law, m)
-            grid = function.grid(n, THREADS)
-            partial = self.workspace.get("partial", 4 * grid)
-            args = (
-                np.int64(n),
-                *arguments_of(law),
-                m.y,
-                pointer(m.weight),
-                dual.alpha,
-                dual.work,
-                dual.seen,
-                partial,
-            )
-            function((grid,), (THREADS,), args)
-            add_up(partial, grid, 4, out)
-        return dict(zip(("before", "after", "loss", "gap"), out.get(), strict=True))
+
+        def given(dual: Any) -> tuple[Any, ...]:
+            return dual.alpha, dual.work, dual.seen
+
+        found = self._sums("dual_estimates", law, caches, 4, given)
+        return dict(zip(("before", "after", "loss", "gap"), found[0], strict=True))
 
     def line(self, law: Law, request: DualLine, caches: Sequence[Any]) -> Totals:
         """Conjugates along the last round's change and the previous step."""
         many = len(request.coefficients)
         coefficients = cp.asarray(np.ascontiguousarray(request.coefficients, dtype=np.float64))
-        out = cp.zeros(many * ALONG)
-        for m in caches:
-            n = len(m.y)
-            dual = m.dual
-            function = _on_vectors("dual_along", law, m)
-            grid = function.grid(n, THREADS, beside=many)
-            partial = self.workspace.get("partial", grid * many * ALONG)
-            args = (
-                np.int64(n),
-                *arguments_of(law),
-                m.y,
-                pointer(m.weight),
-                dual.alpha,
-                dual.work,
-                pointer(dual.previous),
-                coefficients,
-                partial,
-            )
-            function((grid, many), (THREADS,), args)
-            add_up(partial, grid, many * ALONG, out)
-        found = out.get().reshape(many, ALONG)
+
+        def given(dual: Any) -> tuple[Any, ...]:
+            return dual.alpha, dual.work, pointer(dual.previous), coefficients
+
+        found = self._sums("dual_along", law, caches, ALONG, given, many)
         return {
             "values": np.where(found[:, 6] > 0, np.inf, found[:, 0]),
             "slopes": found[:, 1:3],
@@ -321,25 +277,35 @@ class OnDevice:
 
     def value(self, law: Law, request: DualValue, caches: Sequence[Any]) -> Totals:
         """Conjugates with the positive and the negative variables scaled."""
-        out = cp.zeros(1)
+
+        def given(dual: Any) -> tuple[Any, ...]:
+            return dual.alpha, np.float64(request.positive), np.float64(request.negative)
+
+        return {"value": float(self._sums("dual_value", law, caches, 1, given)[0, 0])}
+
+    def _sums(
+        self,
+        name: str,
+        law: Law,
+        caches: Sequence[Any],
+        length: int,
+        given: Callable[[Any], tuple[Any, ...]],
+        many: int = 1,
+    ) -> np.ndarray:
+        """Return what a kernel adds up over all rows, for `many` combinations (many, length).
+
+        `given` are its arguments between weights and sums, by a block's dual variables.
+        """
+        out = cp.zeros(many * length)
         for m in caches:
-            n = len(m.y)
-            function = _on_vectors("dual_value", law, m)
-            grid = function.grid(n, THREADS)
-            partial = self.workspace.get("partial", grid)
-            args = (
-                np.int64(n),
-                *arguments_of(law),
-                m.y,
-                pointer(m.weight),
-                m.dual.alpha,
-                np.float64(request.positive),
-                np.float64(request.negative),
-                partial,
-            )
-            function((grid,), (THREADS,), args)
-            add_up(partial, grid, 1, out)
-        return {"value": float(out[0])}
+            n, function = len(m.y), _on_vectors(name, law, m)
+            grid = function.grid(n, THREADS, beside=many)
+            partial = self.workspace.get("partial", grid * many * length)
+            rows = np.int64(n), *arguments_of(law), m.y, pointer(m.weight)
+            function((grid, many), (THREADS,), (*rows, *given(m.dual), partial))
+            add_up(partial, grid, many * length, out)
+        found: np.ndarray = out.get().reshape(many, length)
+        return found
 
 
 def _parts(rows: Any) -> Any:
@@ -350,10 +316,7 @@ def _parts(rows: Any) -> Any:
 def _overlap(many: Sequence[Any], d: int) -> float:
     """Return how many rows have a feature, averaged over stored values: n for dense rows."""
     rows = sum(part.n for part in many)
-    if any(
-        isinstance(part, dense.Rows) or (isinstance(part, streamed.Rows) and not part.sparse)
-        for part in many
-    ):
+    if any(not part.sparse for part in many):
         return float(rows)
     counts = sum(
         np.bincount(part.X[1], minlength=d)

@@ -44,17 +44,8 @@ def losses(
     function = kernel(("rows",), "row_losses", numbers(y), mode_of(law))
     grid = function.grid(len(y), THREADS)
     partial = cp.empty(3 * grid)
-    args = (
-        np.int64(len(y)),
-        *numbers_of(law),
-        y,
-        pointer(weight),
-        pointer(offset),
-        z,
-        pointer(slope),
-        pointer(curvature),
-        partial,
-    )
+    reads = y, pointer(weight), pointer(offset), z
+    args = (np.int64(len(y)), *numbers_of(law), *reads, pointer(slope), pointer(curvature), partial)
     function((grid,), (THREADS,), args)
     if value is not None:
         add_up(partial[1:], grid, 3, value[:1])
@@ -93,18 +84,9 @@ def along(
     grid = function.grid(stop - start, THREADS, beside=many)
     partial = cp.empty(grid * many * LENGTH)
     sums = cp.zeros(many * LENGTH)
-    beside = [part[run] if part.size else NULL for part in (weight, offset)]
+    reads = y[run], *(part[run] if part.size else NULL for part in (weight, offset)), *z
     wanted = cp.asarray(np.ascontiguousarray(coefficients, dtype=np.float64))
-    args = (
-        np.int64(stop - start),
-        *numbers_of(law),
-        y[run],
-        *beside,
-        *z,
-        np.int32(k),
-        wanted,
-        partial,
-    )
+    args = (np.int64(stop - start), *numbers_of(law), *reads, np.int32(k), wanted, partial)
     function((grid, many), (THREADS,), args)
     add_up(partial, grid, many * LENGTH, sums)
     found = sums.get().reshape(many, LENGTH)

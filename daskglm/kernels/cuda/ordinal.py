@@ -1,4 +1,4 @@
-"""The ordinal loss on rows of a device, under the names of `kernels.ordinal_dense`; see there.
+"""The ordinal loss on rows of a device, under the names of `kernels.sweep_thresholds`; see there.
 
 Vectors and all sums are device arrays, but `edges` of `along`, coefficients and combinations.
 """
@@ -6,6 +6,7 @@ Vectors and all sums are device arrays, but `edges` of `along`, coefficients and
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import cupy as cp
@@ -13,7 +14,7 @@ import numpy as np
 
 from daskglm.kernels import gram_side
 from daskglm.kernels.cuda import several
-from daskglm.kernels.cuda.launch import THREADS, add_up, kernel, numbers, pointer
+from daskglm.kernels.cuda.launch import pointer
 
 # Float64 numbers of a row beside its tile: four of its terms, and a few made of them.
 BESIDE = 8
@@ -31,7 +32,7 @@ def evaluate(
 ) -> None:
     """Add up the logistic terms over [start, stop), with derivatives.
 
-    `edges` is (2, K + 1). What is wanted of `out` is as `kernels.ordinal_dense` has it.
+    `edges` is (2, K + 1). What is wanted of `out` is as `kernels.sweep_thresholds` has it.
     """
     X, codes, weight, offset = rows
     z, sums, slopes, curvatures, diagonal, gram, cross = out
@@ -46,14 +47,10 @@ def evaluate(
         of = _terms(margin, *beside, edges, sums[d:])
         members = _members(beside[0], K)
         _add_by_threshold(members, of, slopes, curvatures)
-        products = cp.zeros((1, side))
-        tile.add_products((of[0] + of[2])[None, :], products)
-        sums[:d] += products[0, :d]
+        _add_features(tile.add_products, of[0] + of[2], side, sums[:d])
         curvature = of[1] + of[3]
         if diagonal.size:
-            squares = cp.zeros((1, side))
-            tile.add_squares(curvature[None, :], squares)
-            diagonal += squares[0, :d]
+            _add_features(tile.add_squares, curvature, side, diagonal)
         if gram.size:
             several.add_curved_gram(part, curvature, gram, exact=exact)
             crossed = cp.zeros((K + 1, side))
@@ -77,7 +74,7 @@ def hessian_vector(
     """Add the Hessian at the margins z (n,) times (v, shifts) to `out`, (d,) and (K + 1,)."""
     X, codes, weight, offset = rows
     product, by = out
-    d, K, side = len(v), edges.shape[1] - 1, gram_side(len(v))
+    K, side = edges.shape[1] - 1, gram_side(len(v))
     V = _laid_out(v, side)
     each = several.width_of(X, side) + BESIDE + K
     for lo, hi, part in several.tiles(X, start, stop, each):
@@ -88,9 +85,7 @@ def hessian_vector(
         members = _members(k, K)
         by[1:] -= members @ upper
         by[:-1] -= members @ lower
-        products = cp.zeros((1, side))
-        tile.add_products((upper + lower)[None, :], products)
-        product += products[0, :d]
+        _add_features(tile.add_products, upper + lower, side, product)
 
 
 def along(
@@ -127,33 +122,24 @@ def _laid_out(w: Any, side: int) -> Any:
     return out
 
 
+def _add_features(add: Callable[[Any, Any], None], r: Any, side: int, out: Any) -> None:
+    """Add what a tile makes of one vector r (n,) to `out` (d,), without the intercept."""
+    sums = cp.zeros((1, side))
+    add(r[None, :], sums)
+    out += sums[0, : len(out)]
+
+
 def _beside(codes: Any, weight: Any, offset: Any, lo: int, hi: int) -> tuple[Any, Any, Any]:
     """Classes, weights and offsets of some rows; None where there are none."""
-    weight, offset = (values[lo:hi] if values.size else None for values in (weight, offset))
-    return codes[lo:hi], weight, offset
+    of_weight, of_offset = (several.part_of(values, lo, hi) for values in (weight, offset))
+    return codes[lo:hi], of_weight, of_offset
 
 
 def _terms(z: Any, codes: Any, weight: Any, offset: Any, edges: Any, value: Any) -> Any:
     """Return slopes and curvatures (4, n) of both terms, and add their sum to `value` (1,)."""
-    n = len(z)
-    of = cp.empty((4, n))
-    function = kernel(("joint",), "ordinal_rows", numbers(weight))
-    grid = function.grid(n, THREADS)
-    partial = cp.empty(grid)
-    args = (
-        np.int64(n),
-        np.int32(edges.shape[1] - 1),
-        z,
-        pointer(offset),
-        codes,
-        pointer(weight),
-        edges,
-        of,
-        partial,
-    )
-    function((grid,), (THREADS,), args)
-    if value is not None:
-        add_up(partial, grid, 1, value)
+    of = cp.empty((4, len(z)))
+    args = z, pointer(offset), codes, pointer(weight), edges, of
+    several.each_row("ordinal_rows", len(z), edges.shape[1] - 1, weight, args, value)
     return of
 
 

@@ -12,7 +12,7 @@ import cupy as cp
 import numpy as np
 
 from daskglm.kernels.cuda import several
-from daskglm.kernels.cuda.launch import THREADS, add_up, kernel, numbers, pointer
+from daskglm.kernels.cuda.launch import THREADS, kernel, numbers, pointer
 
 
 def margins(rows: tuple[Any, Any, Any, Any], W: Any, start: int, stop: int, out: Any) -> None:
@@ -60,7 +60,7 @@ def evaluate(
     kept, sums, value, diagonal, grams = out
     (K, side), r = W.shape, len(diagonal)
     for lo, hi, part in several.tiles(X, start, stop, several.width_of(X, side) + 4 * K + r):
-        tile, s = several.tile_of(part, side), _part(weight, lo, hi)
+        tile, s = several.tile_of(part, side), several.part_of(weight, lo, hi)
         z = tile.margins(W)
         if offset.size:
             z += offset[:, lo:hi]
@@ -83,7 +83,7 @@ def hessian_vector(
     K, side = V.shape
     for lo, hi, part in several.tiles(X, start, stop, several.width_of(X, side) + 2 * K):
         tile = several.tile_of(part, side)
-        u, s = tile.margins(V), _part(weight, lo, hi)
+        u, s = tile.margins(V), several.part_of(weight, lo, hi)
         z = cp.ascontiguousarray(margin[:, lo:hi])
         function = kernel(("joint",), "softmax_product", numbers(s))
         args = (np.int64(hi - lo), np.int32(K), z, pointer(s), u)
@@ -106,7 +106,7 @@ def along(
     K = shifts.shape[1]
     moved = cp.asarray(np.ascontiguousarray(shifts, np.float64))
     for lo, hi in several.spans(start, stop, 4 * K):
-        s = _part(weight, lo, hi)
+        s = several.part_of(weight, lo, hi)
         for m in range(len(shifts)):
             z = cp.zeros((K, hi - lo))
             z += moved[m][:, None]
@@ -124,12 +124,8 @@ def _softmax(z: Any, codes: Any, weight: Any, value: Any) -> tuple[Any, Any]:
     """Return probabilities and slopes (K, n) at margins (K, n), and add the loss to `value`."""
     K, n = z.shape
     p, slope = cp.empty((K, n)), cp.empty((K, n))
-    function = kernel(("joint",), "softmax_rows", numbers(weight))
-    grid = function.grid(n, THREADS)
-    partial = cp.empty(grid)
-    args = (np.int64(n), np.int32(K), z, codes, pointer(weight), p, slope, partial)
-    function((grid,), (THREADS,), args)
-    add_up(partial, grid, 1, value)
+    args = z, codes, pointer(weight), p, slope
+    several.each_row("softmax_rows", n, K, weight, args, value)
     return p, slope
 
 
@@ -150,8 +146,3 @@ def _along_directions(p: Any, weight: Any, basis: Any) -> Any:
         ]
     )
     return found if weight is None else found * weight
-
-
-def _part(values: Any, lo: int, hi: int) -> Any:
-    """Return the numbers of some rows; None where there are none."""
-    return values[lo:hi] if values.size else None

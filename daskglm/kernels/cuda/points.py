@@ -63,20 +63,9 @@ def finish(
     ticket = _workspace().get("ticket", 1, np.int32, zeroed=True)
     partial = _workspace().get("partial", 4 * grid)
     row = cp.empty(SCALARS)
-    args = (
-        np.int32(size),
-        np.int32(n_features),
-        np.float64(scale),
-        np.float64(penalty),
-        w,
-        NULL if other is None else other,
-        value.reshape(1),
-        gradient,
-        pointer(diagonal),
-        row,
-        ticket,
-        partial,
-    )
+    numbers = np.int32(size), np.int32(n_features), np.float64(scale), np.float64(penalty)
+    vectors = w, NULL if other is None else other, value.reshape(1), gradient, pointer(diagonal)
+    args = (*numbers, *vectors, row, ticket, partial)
     kernel(("point",), "point_finish")((grid,), (THREADS,), args)
     found = row.get()
     value, norm, intercept, gradient_norm, slope, moved = found.tolist()

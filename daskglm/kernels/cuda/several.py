@@ -13,6 +13,7 @@ import cupy as cp
 import numpy as np
 
 from daskglm.kernels.cuda import csr, dense, streamed
+from daskglm.kernels.cuda.launch import THREADS, add_up, kernel, numbers
 
 # Bytes of a tile, with all that is made of it: an eighth of the memory of a small device that a
 # fit leaves free.
@@ -45,8 +46,7 @@ def spans(start: int, stop: int, each: int) -> Iterator[tuple[int, int]]:
 
 def is_wide(rows: Any) -> bool:
     """Return whether rows stay sparse."""
-    sparse = rows.sparse if isinstance(rows, streamed.Rows) else isinstance(rows, csr.Rows)
-    return sparse and rows.d > DENSE_WIDTH
+    return bool(rows.sparse and rows.d > DENSE_WIDTH)
 
 
 def width_of(rows: Any, side: int) -> int:
@@ -62,7 +62,7 @@ class DenseTile:
         self.values = part.workspace.get("tile", part.n * side).reshape(part.n, side)
         ones = part.workspace.get("ones", part.n)
         ones.fill(1.0)
-        _kernels(part).fill_scaled(part, ones, self.values)
+        part.fill_scaled(ones, self.values)
 
     def margins(self, W: Any) -> Any:
         """Return W [X 1]' (K, n) for W (K, side)."""
@@ -111,10 +111,24 @@ def add_curved_gram(part: Any, curvature: Any, gram: Any, *, exact: bool) -> Non
 
     Unless `exact`, products of dense rows are summed in their dtype.
     """
-    single = isinstance(part, dense.Rows) and not exact
-    dtype = part.X.dtype if single else np.dtype(np.float64)
-    _kernels(part).add_curved_gram(part, curvature, gram, dtype)
+    dense.add_curved_gram(part, curvature, gram, exact=exact or part.sparse)
 
 
-def _kernels(part: Any) -> Any:
-    return csr if isinstance(part, csr.Rows) else dense
+def part_of(values: Any, lo: int, hi: int) -> Any:
+    """Return the numbers of the rows [lo, hi); None where there are none."""
+    return values[lo:hi] if values.size else None
+
+
+def each_row(
+    name: str, n: int, K: int, weight: Any, args: tuple[Any, ...], value: Any = None
+) -> None:
+    """Launch a kernel of joint.cu with a thread for each of n rows of K classes.
+
+    What its blocks leave is added up to `value` (1,), unless that is None.
+    """
+    function = kernel(("joint",), name, numbers(weight))
+    grid = function.grid(n, THREADS)
+    partial = cp.empty(grid)
+    function((grid,), (THREADS,), (np.int64(n), np.int32(K), *args, partial))
+    if value is not None:
+        add_up(partial, grid, 1, value)

@@ -177,11 +177,9 @@ def evaluate(
     See `cuda.dense`.
     """
     for lo, hi, part in rows[0].chunks():
-        y, weight, offset, z, curvature = dense.point_vectors(rows, out, lo, hi)
-        data = part, y, weight, offset
-        _kernels(rows[0]).evaluate(
-            law, data, w, b, 0, hi - lo, (z, curvature, *out[2:]), exact=exact
-        )
+        at = dense.AtMargins.of_point(law, rows, w, b, lo, hi, out)
+        data, kept = (part, at.y, at.weight, at.offset), (at.z, at.curvature, *out[2:])
+        _kernels(rows[0]).evaluate(law, data, w, b, 0, hi - lo, kept, exact=exact)
 
 
 evaluate_exactly = functools.partial(evaluate, exact=True)
