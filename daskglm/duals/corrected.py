@@ -51,7 +51,8 @@ class Corrected:
     Attributes
     ----------
     correction : Correction or None
-        By the columns of the features that nothing holds, if there are any, and the intercept.
+        By the columns of the features that nothing holds and the intercept, if there are any of
+        the former, or there is no penalty.
     keeps_points : bool
         Whether there is no penalty. Then values are proved at points as they are, and the columns
         are measured where changes of dual variables are large, not where rounding hides a gap.
@@ -60,15 +61,16 @@ class Corrected:
     penalty = DualPenalty(1.0, 0.0)  # so that v is C X'S a
 
     def __init__(self, objective: Objective) -> None:
-        """Add up a Gram where there is a feature that nothing holds. Cost: 1 pass then."""
+        """Add up a Gram where there is a `correction`. Cost: 1 pass then."""
         if objective.loss.classifies and not objective.penalty.is_held:
             raise ValueError("this dual wants a penalty of all features, or bounds on both sides")
         free = np.flatnonzero(objective.penalty.may_be_unheld)
         entries = np.append(free, np.arange(objective.n_features, objective.size))
         self.objective = objective
         self.kinks = objective.penalty.feature_kinks
-        self.correction = Correction(objective, entries) if len(free) else None
         self.keeps_points = not (objective.is_penalised or objective.bounds.any_penalty)
+        corrects = self.keeps_points or len(free) > 0
+        self.correction = Correction(objective, entries) if corrects else None
         # the sums of the losses' weights and, at most, of the dual variables' sizes
         self.mass = objective.scale * objective.total_weight
         self.most = self.mass * max(ends_of(objective.loss))
