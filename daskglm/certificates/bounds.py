@@ -155,10 +155,10 @@ class Bounds(ABC):
                 (point.token, point.w),
                 rounding.row * UNIT * rounding.size(point.vectors[0]),
                 rounding.reach(point.factor),
-                objective.scale,
+                objective.C,
             )
         )
-        found = replace(point, rates=LocalRates.of(totals, objective.scale))
+        found = replace(point, rates=LocalRates.of(totals, objective.C))
         vars(found)["factor"] = point.factor  # cached, as the point had it
         return found
 

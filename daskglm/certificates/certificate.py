@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from daskglm.certificates.unheld import can_settle, settle, unproved
+from daskglm.certificates.free_block import can_settle, settle, unproved
 
 if TYPE_CHECKING:
     from daskglm.certificates.bounds import Bounds
@@ -96,8 +96,8 @@ class TangentCertificate:
         if gap <= self.tol or point.prediction is not None:
             return point, gap
         if can_settle(bounds, point):
-            point, gap = self._with_best_unheld(point, gap)
-            if point.unheld is not None or not math.isfinite(gap):
+            point, gap = self._with_best_free(point, gap)
+            if point.free_hessian is not None or not math.isfinite(gap):
                 return point, gap
         if not gap > self.tol:
             return point, gap
@@ -114,7 +114,7 @@ class TangentCertificate:
         self.settled = gap
         return with_best_constants(bounds, point, gap)
 
-    def _with_best_unheld(self, point: Point, gap: float) -> tuple[Point, float]:
+    def _with_best_free(self, point: Point, gap: float) -> tuple[Point, float]:
         """Bound a point with features that nothing holds, if it is near the optimum otherwise.
 
         The gap is nan if nothing can be proved: then the gradient ends the fit.

@@ -316,13 +316,13 @@ class Thresholds(Constants):
     masses: np.ndarray
 
     @classmethod
-    def of(cls, shares: np.ndarray, loss: Loss, scale: float, offset: float) -> Self:
-        """Return those of classes with these total weights, (K,), where C is `scale`.
+    def of(cls, shares: np.ndarray, loss: Loss, C: float, offset: float) -> Self:
+        """Return those of classes with these total weights, (K,).
 
         `offset` is the largest of a row.
         """
         start = thresholds_of(shares, loss)
-        moves, masses = -np.ones((1, len(start))), scale * shares[1:-1]
+        moves, masses = -np.ones((1, len(start))), C * shares[1:-1]
         # an offset and a threshold are added to a margin
         return cls(moves=moves, start=start, offset=offset, row=2, masses=masses)
 

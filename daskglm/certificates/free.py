@@ -113,7 +113,7 @@ class FreeOutputs(Free):
     @property
     def wants_hessian(self) -> bool:
         """Whether there are features among them, which only a Hessian of all can bound."""
-        return self.margins.features_unheld > 0
+        return self.margins.free_features > 0
 
     def may_prove(self, point: Point) -> bool:
         """Return True: of features points may be known without a Hessian, see `of_whole`."""
@@ -121,7 +121,7 @@ class FreeOutputs(Free):
 
     def can_ask(self, point: Point) -> bool:
         """Return whether rows may say how near intercepts are: where the Hessian does not."""
-        alone = self.objective.fit_intercept and not self.margins.features_unheld
+        alone = self.objective.fit_intercept and not self.margins.free_features
         return alone and point.hessian is None
 
     def hides(self, point: Point, wanted: float) -> bool:
@@ -160,21 +160,21 @@ class FreeOutputs(Free):
 
     def nearness(self, point: Point, error: GradientError) -> float:
         """Bound their Newton decrement; infinite where it is not small, or has no Hessian."""
-        unheld, rounding = self.margins.unheld, self.bounds.rounding
-        if point.hessian is None or not len(unheld):
+        free, rounding = self.margins.free_entries, self.bounds.rounding
+        if point.hessian is None or not len(free):
             return math.inf
-        features = self.margins.features_unheld
+        features = self.margins.free_features
         # their part of the Hessian, in which the others are as they are
-        block = point.hessian[np.ix_(unheld, unheld)]
+        block = point.hessian[np.ix_(free, free)]
         factor = HessianFactor.of(block, rounding.gram(exact=point.exact))
         off, constant, _ = self.bounds.errors(point, error, point.value)
-        off = np.append(off[unheld[:features]], np.full(len(block) - features, constant))
-        decrement = factor.decrement(point.gradient[unheld]) + float(factor.roots @ off)
+        off = np.append(off[free[:features]], np.full(len(block) - features, constant))
+        decrement = factor.decrement(point.gradient[free]) + float(factor.roots @ off)
         if not math.isfinite(decrement):
             return math.inf
         # largest change of a row's margins by a step of norm one
         columns = np.ones(len(block))
-        columns[:features] = rounding.largest[unheld[:features]]
+        columns[:features] = rounding.largest[free[:features]]
         each = (columns * factor.roots).reshape(-1, self.margins.sets).sum(axis=0)
         reach = math.hypot(rounding.radius if features else 0.0, self.objective.fit_intercept)
         reach = min(reach * factor.root_trace, float(np.linalg.norm(each)))
@@ -184,7 +184,7 @@ class FreeOutputs(Free):
         self, point: Point, gradient: np.ndarray, off: np.ndarray, constant: float
     ) -> Settled | None:
         """Return the tangent as if all were the best ones, where points say how near those are."""
-        features = self.margins.unheld[: self.margins.features_unheld]
+        features = self.margins.free_entries[: self.margins.free_features]
         if not (math.isfinite(point.near) and len(features)):
             return None
         gradient, off, loose = self.bounds.at_best_constants(point, gradient, off, constant)

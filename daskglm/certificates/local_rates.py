@@ -46,9 +46,9 @@ class LocalRates(NamedTuple):
     rate: float
 
     @classmethod
-    def of(cls, totals: Totals, scale: float) -> LocalRates:
+    def of(cls, totals: Totals, C: float) -> LocalRates:
         """Take the reply to a `RateSums`."""
-        sums = (scale * float(totals[name]) for name in ("slopes", "curvature", "moved"))
+        sums = (C * float(totals[name]) for name in ("slopes", "curvature", "moved"))
         largest = (
             max(float(totals[name]) ** (1.0 / MOMENT), LEAST) for name in ("changed", "rate")
         )

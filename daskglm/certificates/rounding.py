@@ -234,7 +234,7 @@ class Rounding:
         return features + self.constants.size(self.of_constants(w)) + self.offset
 
     # ---- errors
-    def gradient(self, w: Vector, value: float, *, scale: float, weight: float) -> GradientError:
+    def gradient(self, w: Vector, value: float, *, C: float, weight: float) -> GradientError:
         """Bound the error of the gradient at w.
 
         Parameters
@@ -242,11 +242,11 @@ class Rounding:
         w : (d,) or (d + 1,) array, or its norms
         value : float
             The objective there.
-        scale, weight : float
+        C, weight : float
             C, and the sum of the rows' weights.
         """
         margin = self.row * UNIT * self.size(w)
-        slopes, curvature = self._slopes(value, scale, weight)
+        slopes, curvature = self._slopes(value, C, weight)
         if self.loss.bends:
             # slopes are differences, off by roundings of the curvature and of themselves
             margin += CANCELLED * FEW * UNIT
@@ -288,7 +288,7 @@ class Rounding:
         terms = min(self.row, int(np.count_nonzero(sizes)) + 3 + self.constants.change)
         return min(terms, RANDOM_SIGNS * math.sqrt(terms)) * UNIT * size
 
-    def _slopes(self, value: float, scale: float, weight: float) -> tuple[float, float]:
+    def _slopes(self, value: float, C: float, weight: float) -> tuple[float, float]:
         """Bound the sum of the sizes of all slopes, and that of all curvatures.
 
         The arguments are those of `gradient`. With smoothness L, slope^2 <= 2 L loss. Else with
@@ -299,11 +299,11 @@ class Rounding:
         L, M = self.loss.smoothness, self.loss.self_concordance
         value = max(value, 0.0)
         if math.isfinite(L):
-            mass = scale * weight
+            mass = C * weight
             return math.sqrt(2.0 * L * mass * value), mass * L
         if not (math.isfinite(M) and math.isfinite(value)):
             return math.inf, math.inf
-        rest = scale * self.rest
+        rest = C * self.rest
         slopes = 2.0 * M * value + math.sqrt(2.0 * rest * value)
         return slopes, rest + M * slopes
 
@@ -312,7 +312,7 @@ class Rounding:
         w: Vector,
         value: float,
         *,
-        scale: float,
+        C: float,
         weight: float,
         curvature: float | None = None,
     ) -> float:
@@ -326,11 +326,11 @@ class Rounding:
             return 0.0
         off = FEW * UNIT * (self.constants.size(self.of_constants(w)) + self.offset)
         if not self.loss.differentiable:
-            return scale * weight * off  # slopes are at most one
+            return C * weight * off  # slopes are at most one
         if math.isinf(self.loss.smoothness) and not off < 1.0:
             return 0.0  # curvatures within that are not known
         if curvature is None:
-            curvature = self._slopes(value, scale, weight)[1]
+            curvature = self._slopes(value, C, weight)[1]
         return 0.5 * curvature * off * off if math.isfinite(curvature) else 0.0
 
     def gap(
@@ -339,7 +339,7 @@ class Rounding:
         primal: float,
         dual: float,
         *,
-        scale: float,
+        C: float,
         weight: float,
         drift: float = 1.0,
     ) -> float:
@@ -353,14 +353,14 @@ class Rounding:
         either sign, dual variables times targets, which for labels are no larger than the sum.
         """
         size = self.size(w)
-        mass = scale * weight
+        mass = C * weight
         L, M, left = self.loss.smoothness, self.loss.self_concordance, max(primal - dual, 0.0)
         if math.isfinite(L):
             slopes = math.sqrt(2.0 * L * mass * max(primal, 0.0))
             duals = slopes + math.sqrt(2.0 * L * mass * left)
         elif math.isfinite(M):
             # a row's share of the gap bounds how far its dual variable is from minus its slope
-            slopes, curvatures = self._slopes(primal, scale, weight)
+            slopes, curvatures = self._slopes(primal, C, weight)
             duals = slopes + 2.0 * M * left + math.sqrt(2.0 * curvatures * left)
         else:
             # slopes and dual variables are at most one

@@ -1,7 +1,7 @@
 """Bounds by the tangent and by the Hessian: for any penalty, with kinks, bounds, many strengths.
 
 Where the Hessian is known the shortest subgradient is all that is wanted of the penalty; the
-tangent wants its conjugate, see `free_bound`. `docs/certificates.md` has the proofs.
+tangent wants its conjugate, see `lower_bound`. `docs/certificates.md` has the proofs.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 from daskglm.certificates.bounds import Bounds, Certify
 from daskglm.certificates.certificate import Certificate, TangentCertificate
 from daskglm.certificates.free import Free, Settled
-from daskglm.certificates.free_bound import Tangent, largest_norm, lower_bound
 from daskglm.certificates.hessian_factor import FEW, UNIT, GradientError
+from daskglm.certificates.lower_bound import Tangent, largest_norm, lower_bound
 from daskglm.certificates.rounding import EXACT, RANDOM_SIGNS, Ball
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class ByTangent(Bounds):
     def of(self, point: Point) -> float:
         """Bound the distance of a point's value from the optimum; nan where nothing is proved.
 
-        By the Hessian and the shortest subgradient, and by the gradient alone (see `free_bound`),
+        By the Hessian and the shortest subgradient, and by the gradient alone (see `lower_bound`),
         which cannot bound coefficients that nothing holds. The value is a bound itself, since
         losses are not negative. Cost: nothing.
         """
@@ -59,7 +59,7 @@ class ByTangent(Bounds):
             return self._by_rates(point)
         if not self.proves:
             return math.nan
-        found, is_held = min(point.excess, point.free_bound), self.penalty.is_held
+        found, is_held = min(point.excess, point.tangent_bound), self.penalty.is_held
         # where nothing but the Hessian can bound features, and that cannot: only the gradient tells
         if not (found < point.value or is_held or self.free.may_prove(point)):
             return math.nan
@@ -158,7 +158,7 @@ class ByTangent(Bounds):
         """Return the tangent as if at the constants that a point is near to; see `_settled`."""
         objective, constants = self.objective, self.rounding.constants
         slopes = self.rounding.of_constants(point.gradient)
-        mass = objective.scale * self.loss.smoothness
+        mass = objective.C * self.loss.smoothness
         moves, more = constants.shifts(
             slopes, constant, point.near, self.rounding, mass, objective.total_weight
         )
@@ -185,7 +185,7 @@ class ByTangent(Bounds):
         evaluated = point.prediction is None
         if squares is not None and evaluated and math.isfinite(self.loss.smoothness):
             # by Cauchy and Schwarz, with sums of squares of columns, margins' errors, slopes
-            square = objective.scale * self.loss.smoothness
+            square = objective.C * self.loss.smoothness
             spread = rounding.margin_errors(point.w, squares, objective.total_weight)
             slope = math.sqrt(2.0 * square * max(value, 0.0))
             share = min(1.0, RANDOM_SIGNS / math.sqrt(rounding.terms)) * rounding.terms * UNIT

@@ -212,7 +212,7 @@ class Spread:
 class TrustRegionStep:
     """Minimise the model around a point over s'Ms <= radius^2, on the rows' device.
 
-    The model's Hessian is `scale` times that of the losses plus the diagonal `penalised`. `metric`
+    The model's Hessian is C times that of the losses plus the diagonal `penalised`. `metric`
     is the diagonal of M, or the inverse of a full one (symmetric, (size, size)). Reply: the fields
     of `trust_region.RegionStep`, of several devices by the first. 1 pass per product. Only for
     engines with `solves_trust_regions`; raises CollectiveLost if devices that solve it together do
@@ -223,7 +223,7 @@ class TrustRegionStep:
     gradient: np.ndarray
     metric: np.ndarray
     radius: float
-    scale: float
+    C: float
     penalised: np.ndarray
 
 
@@ -260,8 +260,7 @@ class RateSums:
         Bound on the error of any margin.
     reach : float
         Bound on the change of any margin by a step of norm one in that of the Hessian.
-    scale : float
-        C.
+    C : float
 
     Reply: `slopes` and `curvature`, weighted sums of sizes; `moved`, that of the curvatures times
     squared errors of margins; and sums of powers `summation.MOMENT` of what bounds the largest:
@@ -272,7 +271,7 @@ class RateSums:
     at: tuple[int, np.ndarray]
     margin_error: float
     reach: float
-    scale: float
+    C: float
 
 
 @dataclass(frozen=True)

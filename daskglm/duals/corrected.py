@@ -7,8 +7,8 @@ Conjugates that are linear but for a kink, as those of a quantile's loss and of 
 
 that contains zero. So dual variables may be scaled down, which multiplies the first term by the
 same factor c: the largest bound over c in [0, 1] is taken, as of gradients of smooth losses in
-`certificates.free_bound`. For an L1 penalty of strengths l_j, P* is zero where |v_j| <= l_j for all
-j, and infinite elsewhere: a linear program.
+`certificates.lower_bound`. For an L1 penalty of strengths l_j, P* is zero where |v_j| <= l_j for
+all j, and infinite elsewhere: a linear program.
 
 Where nothing holds a feature, v_j has to be the slope of the penalty's tangent, or on one side of
 it where there is a bound. `correction` takes it there, and the intercept's sum to zero, for
@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.certificates.free_bound import Tangent, lower_bound
 from daskglm.certificates.hessian_factor import UNIT
+from daskglm.certificates.lower_bound import Tangent, lower_bound
 from daskglm.certificates.rounding import RANDOM_SIGNS
 from daskglm.core.device import to_host
 from daskglm.duals.correction import Correction, ends_of
@@ -64,7 +64,7 @@ class Corrected:
         """Add up a Gram where there is a `correction`. Cost: 1 pass then."""
         if objective.loss.classifies and not objective.penalty.is_held:
             raise ValueError("this dual wants a penalty of all features, or bounds on both sides")
-        free = np.flatnonzero(objective.penalty.may_be_unheld)
+        free = np.flatnonzero(objective.penalty.may_be_free)
         entries = np.append(free, np.arange(objective.n_features, objective.size))
         self.objective = objective
         self.kinks = objective.penalty.feature_kinks
@@ -72,7 +72,7 @@ class Corrected:
         corrects = self.keeps_points or len(free) > 0
         self.correction = Correction(objective, entries) if corrects else None
         # the sums of the losses' weights and, at most, of the dual variables' sizes
-        self.mass = objective.scale * objective.total_weight
+        self.mass = objective.C * objective.total_weight
         self.most = self.mass * max(ends_of(objective.loss))
 
     def value(self, w: Any) -> float:
@@ -144,7 +144,7 @@ class Corrected:
         `constant` is the tangent's slope by the intercept, (1,) or empty; `w` and `primal` are
         those of `proved`.
         """
-        objective, kinks, scale = self.objective, self.kinks, self.objective.scale
+        objective, kinks, scale = self.objective, self.kinks, self.objective.C
         d, entries, free = objective.n_features, correction.entries, correction.features
         gradient = np.append(tangent.gradient, constant)
         left = self._violation(correction, gradient)
@@ -237,7 +237,7 @@ def residual_unit(objective: Objective, value: float) -> float:
     if loss.classifies:
         return 1.0
     largest = objective.engine.facts.largest_target
-    mean = value / (objective.scale * objective.total_weight)
+    mean = value / (objective.C * objective.total_weight)
     below, above = ends_of(loss)
     size = mean * (above + below) ** 2 / (4.0 * below * above)
     return min(max(size, SMALLEST * largest), largest) or 1.0

@@ -127,7 +127,7 @@ class Correction:
         Those are at most the losses over the least slope, and the reach of a kink at zero. The
         losses are at most `value`, that of the objective.
         """
-        scale = self.objective.scale
+        scale = self.objective.C
         kink = 2.0 * self._kink * self.objective.total_weight
         return scale * (change * self.least * (value / scale / self.least + kink))
 
@@ -136,7 +136,7 @@ class Correction:
 
         Infinite where the Gram is singular.
         """
-        change = self.change(left / self.objective.scale, 0.0)[0]
+        change = self.change(left / self.objective.C, 0.0)[0]
         return change * value + self.lost(change, value) if math.isfinite(change) else math.inf
 
     @cached_property

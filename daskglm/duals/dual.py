@@ -96,7 +96,7 @@ class Dual:
         self.penalty = DualPenalty.of(objective) if corrected is None else corrected.penalty
         self.feasible = corrected or self.penalty  # what is proved where variables are feasible
         self.objective = objective
-        self.C = objective.scale / self.penalty.strength
+        self.C = objective.C / self.penalty.strength
         self.plan = plan
         self.seed = seed
         d = objective.n_features
@@ -277,7 +277,7 @@ class Dual:
             self.kept,
             self.value,
             self.lower,
-            scale=objective.scale,
+            C=objective.C,
             weight=objective.total_weight,
             drift=self.drift,
         )
@@ -387,7 +387,7 @@ class Dual:
             objective.engine,
             replace(objective.problem, loss=rounded.ref, centre=(self.number, width)),
             rounded,
-            C=objective.scale,
+            C=objective.C,
             fit_intercept=objective.fit_intercept,
             intercept_radius=2.0 if loss.classifies else objective.intercept_radius + width,
             sides=objective.sides,
@@ -431,7 +431,7 @@ class Dual:
                 shift = self._best_intercept(w, token, shift)
         asked = EvaluateAlong(((token, w),), np.ones((1, 1)), np.array([[shift]]))
         losses = float(objective.ask(asked)["values"][0])
-        primal = objective.scale * losses + feasible.value(features)
+        primal = objective.C * losses + feasible.value(features)
         if objective.fit_intercept:
             w = np.append(features, shift)
         sums = Sums(self.v, side, self.bias, self._losses)
@@ -477,4 +477,4 @@ class Dual:
     def _losses(self, **factors: float) -> float:
         """Return the losses' part of the dual value; `factors` are those of `DualValue`."""
         request: Any = DualValue(self._state(), **factors)
-        return -self.objective.scale * float(self._ask(request)["value"])
+        return -self.objective.C * float(self._ask(request)["value"])

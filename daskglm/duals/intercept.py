@@ -64,7 +64,7 @@ def value_at_zero(objective: Objective, w: np.ndarray) -> tuple[float, float]:
             best = loss.best_constant(*objective.sides) if objective.sides else float(w[-1])
         sides = np.array(objective.sides or (objective.total_weight, 0.0))
         value = float(losses(law_of(loss.ref), np.array([1, -1], np.int8), np.full(2, best), sides))
-        return objective.scale * value, best
+        return objective.C * value, best
 
     point = objective.at(w)
     if not fit_intercept:
@@ -72,7 +72,7 @@ def value_at_zero(objective: Objective, w: np.ndarray) -> tuple[float, float]:
     if loss.is_quadratic:
         # one Newton step by the intercept is exact
         slope = float(point.gradient[-1])
-        shift = -slope / (objective.scale * objective.total_weight)
+        shift = -slope / (objective.C * objective.total_weight)
         value = point.value + 0.5 * slope * shift
     else:
         shift = best_shift(objective, point)

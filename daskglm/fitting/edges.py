@@ -100,8 +100,8 @@ def from_inside(
         Solves another objective over the same rows; see `Solve`.
     """
     tol, room = float(settings.tol), _room(objective)
-    mass = SLACK * objective.scale * objective.total_weight
-    each = objective.scale * objective.total_weight / max(objective.engine.facts.n_used, 1)
+    mass = SLACK * objective.C * objective.total_weight
+    each = objective.C * objective.total_weight / max(objective.engine.facts.n_used, 1)
     distance, w = FIRST * room, objective.origin
     if not math.isfinite(objective.at(w).value):
         w = solution.point.w
@@ -193,7 +193,7 @@ def _at_the_end(
     if not math.isfinite(here.value):
         return solution
     slack = end.point.objective.problem.inside * (
-        SLACK * objective.scale * objective.total_weight + here.value
+        SLACK * objective.C * objective.total_weight + here.value
     )
     left = end.relative_gap / (1.0 + end.relative_gap) * end.point.value + slack
     point = _begin(objective, here, end.point)

@@ -144,7 +144,7 @@ def ordinal_statistics(objective: Objective, point: Point) -> dict[str, float]:
         return {}
     facts = objective.engine.facts
     penalty = objective.penalty.value(point.w)
-    deviance = 2.0 * (point.value - penalty) / objective.scale
+    deviance = 2.0 * (point.value - penalty) / objective.C
     margins = Ordered.of(objective)
     shares = margins.shares
     if facts.largest_offset:

@@ -14,6 +14,7 @@ from functools import partial
 
 import numpy as np
 
+from daskglm.certificates.tangent import ByTangent
 from daskglm.core.engine import Engine
 from daskglm.core.outcome import Reason
 from daskglm.core.requests import Problem
@@ -179,7 +180,7 @@ class PathProblem:
     def loss_of(self, point: Point) -> float:
         """Return the sum of the losses at a point of one of the objectives."""
         objective = point.objective
-        found: float = (point.value - objective.penalty.value(point.w)) / objective.scale
+        found: float = (point.value - objective.penalty.value(point.w)) / objective.C
         return found
 
     # ---- where a path begins
@@ -297,9 +298,10 @@ class PathProblem:
 
     def _is_rounding(self, point: Point) -> bool:
         """Return whether the gradient by features is rounding, or what the intercept has left."""
-        objective = point.objective
+        objective, bounds = point.objective, point.objective.bounds
+        assert isinstance(bounds, ByTangent)
         d = objective.n_features
-        off = objective.bounds.errors(point, point.error, point.value)[0]
+        off = bounds.errors(point, point.error, point.value)[0]
         if objective.fit_intercept and point.gradient.size == d + 1:
             off = off + abs(float(point.gradient[-1])) * objective.rounding.columns
         known = bool(np.isfinite(off).all())

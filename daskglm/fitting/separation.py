@@ -118,7 +118,7 @@ def free_entries(objective: Objective) -> np.ndarray:
     """
     d = objective.n_features
     free = np.ones(objective.size, bool)
-    free[:d] = objective.penalty.may_be_unheld
+    free[:d] = objective.penalty.may_be_free
     return free
 
 
@@ -159,7 +159,7 @@ def _with_logit(objective: Objective, point: Point) -> tuple[Objective, Point]:
         return objective, point
     logit, ones = LINKS["logit"], np.ones(1)
     problem = replace(objective.problem, loss=logit.loss.ref)
-    given: Any = {"C": objective.scale, "penalty": objective.penalty}
+    given: Any = {"C": objective.C, "penalty": objective.penalty}
     made = replace(margins, link=logit)
     with_logit = Objective(objective.engine, problem, logit.loss, margins=made, **given)
     # by slope and value of the logit of F at its median

@@ -64,7 +64,7 @@ def check_corners(objective: Objective) -> None:
     d, loss = objective.n_features, objective.loss
     if loss.differentiable or not objective.bounds.any_penalty or objective.penalty.is_held:
         return
-    free = np.flatnonzero(objective.penalty.may_be_unheld)
+    free = np.flatnonzero(objective.penalty.may_be_free)
     what = f"feature {free[0]}" + (f" and {len(free) - 1:,} more" if len(free) > 1 else "")
     if loss.classifies:
         raise ValueError(

@@ -34,7 +34,7 @@ def statistics_of(objective: Objective, point: Point) -> dict[str, float]:
         return {}
     at = (point.token, point.w)
     penalty = objective.penalty.value(to_host(point.w))
-    deviance = 2.0 * (point.value - penalty) / objective.scale
+    deviance = 2.0 * (point.value - penalty) / objective.C
     free = facts.n_used - objective.size
     is_plain = not objective.penalty.quadratic.largest and objective.penalty.is_smooth
     if point.prediction is not None:
@@ -93,7 +93,7 @@ def _null_deviance_of(objective: Objective, origin: Point) -> float:
     fall = 0.0
     if objective.fit_intercept and origin.hessian is not None:
         fall = 0.5 * float(origin.gradient[-1]) ** 2 / float(origin.hessian[-1, -1])
-    return 2.0 * (origin.value - objective.penalty.value(origin.w) - fall) / objective.scale
+    return 2.0 * (origin.value - objective.penalty.value(origin.w) - fall) / objective.C
 
 
 def _null_deviance(objective: Objective) -> float:

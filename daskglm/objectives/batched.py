@@ -387,7 +387,7 @@ class BatchObjective:
     def _error(self, one: OneProblem, w: np.ndarray, value: float) -> tuple[GradientError, float]:
         """Bound the rounding errors of a problem's gradient at w; and its intercept radius."""
         sides = self.sides(one.of, one.fold)
-        error = self.rounding.gradient(w, value, scale=one.C, weight=sum(sides))
+        error = self.rounding.gradient(w, value, C=one.C, weight=sum(sides))
         intercept_radius = 0.0
         if self.fit_intercept:
             intercept_radius = self.loss.largest_intercept_radius(
@@ -432,7 +432,7 @@ class BatchObjective:
             )
             bound = min(bound, value) if math.isfinite(value) else math.inf
             weight = sum(self.sides(one.of, one.fold))
-            zero = self.rounding.zero(w, value, scale=one.C, weight=weight)
+            zero = self.rounding.zero(w, value, C=one.C, weight=weight)
             gaps[p] = relative_gap(bound, value, zero) if math.isfinite(bound) else math.inf
         return gaps
 

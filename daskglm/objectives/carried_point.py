@@ -17,7 +17,7 @@ def carried(point: Point, objective: Objective) -> Point:
     other, w = point.objective, point.w
     if objective.rounding.squares is None and other.rounding.squares is not None:
         objective.rounding.take_survey(other.rounding)
-    share = objective.scale / other.scale
+    share = objective.C / other.C
     value = share * (point.value - other.penalty.value(w)) + objective.penalty.value(w)
     gradient = share * (point.gradient - other.penalty.quadratic.gradient(w))
     gradient += objective.penalty.quadratic.gradient(w)

@@ -17,8 +17,8 @@ import numpy as np
 
 from daskglm.certificates.constants import Intercept
 from daskglm.certificates.free import Free
+from daskglm.certificates.free_block import FreeBlock
 from daskglm.certificates.rounding import Rounding
-from daskglm.certificates.unheld import FreeBlock
 from daskglm.core.arguments import plain_label
 from daskglm.core.device import Array, to_host
 from daskglm.core.facts import DataSummary
@@ -160,9 +160,9 @@ class Margins(ABC):
 
     @abstractmethod
     def rounding(
-        self, facts: DataSummary, loss: Loss, penalty: Penalty, scale: float, *, on_device: bool
+        self, facts: DataSummary, loss: Loss, penalty: Penalty, C: float, *, on_device: bool
     ) -> Rounding:
-        """Return the bounds on rounding errors of an objective's sums; `scale` is C."""
+        """Return the bounds on rounding errors of an objective's sums."""
 
     def origin(self, objective: Objective) -> Array:
         """Return the coefficients of a fit without features, or zero."""
@@ -266,7 +266,7 @@ class OneMargin(Margins):
         return loss.expected_curvature(facts.target_sum / max(facts.weight, 1e-300))
 
     def rounding(
-        self, facts: DataSummary, loss: Loss, penalty: Penalty, scale: float, *, on_device: bool
+        self, facts: DataSummary, loss: Loss, penalty: Penalty, C: float, *, on_device: bool
     ) -> Rounding:
         """Return the bounds on rounding errors of an objective's sums."""
         return Rounding(

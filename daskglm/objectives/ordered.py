@@ -81,10 +81,10 @@ class Ordered(Margins):
         return float(self.shares.sum())
 
     def rounding(
-        self, facts: DataSummary, loss: Loss, penalty: Penalty, scale: float, *, on_device: bool
+        self, facts: DataSummary, loss: Loss, penalty: Penalty, C: float, *, on_device: bool
     ) -> Rounding:
-        """Return the bounds on rounding errors of an objective's sums; `scale` is C."""
-        constants = Thresholds.of(self.shares, loss, scale, facts.largest_offset)
+        """Return the bounds on rounding errors of an objective's sums."""
+        constants = Thresholds.of(self.shares, loss, C, facts.largest_offset)
         run = None if facts.sparse else SUMMED_ROWS
         return Rounding(
             facts, loss, constants, on_device=on_device, run=run, penalty=penalty.quadratic
@@ -183,7 +183,7 @@ class Ordered(Margins):
         with np.errstate(over="ignore", invalid="ignore"):  # far out
             near = constants.near(
                 rounding.of_constants(point.w),
-                objective.scale * curvatures.each,
+                objective.C * curvatures.each,
                 rounding.of_constants(point.gradient),
                 point.error.slopes + point.error.adding,
                 rounding.terms * UNIT + rounding.hessian(point.w, exact=True),

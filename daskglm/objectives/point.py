@@ -6,18 +6,20 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
 from daskglm.certificates.hessian_factor import UNIT, GradientError, HessianFactor
 from daskglm.certificates.local_rates import LocalRates
 from daskglm.certificates.rounding import Norms, Vector, relative_gap
+from daskglm.certificates.tangent import ByTangent
 from daskglm.core.device import Array, on_device, to_host
 from daskglm.core.summation import AT_ONCE
 
 if TYPE_CHECKING:
-    from daskglm.certificates.unheld import Unheld
+    from daskglm.certificates.free_block import FreeHessian
+    from daskglm.objectives.primal import Objective
     from daskglm.objectives.quadratic_model import Prediction
 
 # Share of a value that was not evaluated by which it may be off; else it is evaluated. Where least
@@ -64,7 +66,7 @@ class Point:
     near : float
         Bound on the distance of the intercept from the best one for these coefficients; of ordered
         classes on that of the value from the one at the best thresholds.
-    unheld : unheld.Unheld, optional
+    free_hessian : free_block.FreeHessian, optional
         The Hessian by the coefficients that neither a penalty nor bounds hold.
     gap : float, optional
         Primal less dual value, for points of a dual solver; with `certify` an estimate.
@@ -82,7 +84,7 @@ class Point:
         Of ordered classes.
     """
 
-    objective: Any
+    objective: Objective
     w: np.ndarray
     value: float
     gradient: np.ndarray
@@ -91,7 +93,7 @@ class Point:
     diagonal: np.ndarray | None = None
     exact: bool = False
     near: float = math.inf
-    unheld: Unheld | None = None
+    free_hessian: FreeHessian | None = None
     gap: float | None = None
     certify: Callable[[], Point] | None = None
     norms: tuple[Norms, Norms] | None = None
@@ -164,7 +166,7 @@ class Point:
         zero = objective.rounding.zero(
             self.vectors[0],
             self.value,
-            scale=objective.scale,
+            C=objective.C,
             weight=objective.total_weight,
             curvature=None if self.rates is None else self.rates.curvature,
         )
@@ -178,7 +180,7 @@ class Point:
             return found
         objective = self.objective
         return objective.rounding.gradient(
-            self.vectors[0], self.value, scale=objective.scale, weight=objective.total_weight
+            self.vectors[0], self.value, C=objective.C, weight=objective.total_weight
         )
 
     @cached_property
@@ -204,10 +206,11 @@ class Point:
         return math.inf if self.hessian is None else float(self.objective.bounds.by_hessian(self))
 
     @cached_property
-    def free_bound(self) -> float:
+    def tangent_bound(self) -> float:
         """Bound on the distance of the value from the optimum by the gradient. Cost: nothing.
 
         Of objectives that are bounded by the tangent.
         """
-        found: float = self.objective.bounds.by_tangent(self, self.error)
-        return found
+        bounds = self.objective.bounds
+        assert isinstance(bounds, ByTangent)
+        return bounds.by_tangent(self, self.error)

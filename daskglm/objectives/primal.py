@@ -100,7 +100,7 @@ class Objective:
             problem = replace(problem, classes=margins.labels)
         self.rows = Rows(engine, problem, moves=there and any_penalty)
         self.loss = loss
-        self.scale = 1.0 if math.isinf(C) else C
+        self.C = 1.0 if math.isinf(C) else C
         if penalty is None:
             strength = 0.0 if math.isinf(C) else 1.0
             penalty = Penalty.ridge(margins.n_features, margins.size, strength)
@@ -122,7 +122,7 @@ class Objective:
         self.prepared = 0.0  # passes that the penalty took, before the solve
         self.xp = np if on_host else engine.capabilities.xp
         on_device = engine.capabilities.device != "cpu"
-        self.rounding = margins.rounding(facts, loss, penalty, self.scale, on_device=on_device)
+        self.rounding = margins.rounding(facts, loss, penalty, self.C, on_device=on_device)
 
     def _take(self, margins: Margins) -> None:
         """Take margins, and how long vectors are with them."""
@@ -271,13 +271,13 @@ class Objective:
         """
         quadratic, kinks = self.penalty.quadratic, self.penalty.kinks
         penalty, gradient = quadratic.value_and_gradient(w)
-        gradient += self.scale * sums.gradient
+        gradient += self.C * sums.gradient
         diagonals = hessian = None
         if sums.diagonal is not None:
-            diagonals = self.scale * sums.diagonal + quadratic.diagonal(self.size)
+            diagonals = self.C * sums.diagonal + quadratic.diagonal(self.size)
         if sums.hessian is not None:
             hessian = self._hessian(sums.hessian)
-        value = self.scale * float(sums.value) + penalty
+        value = self.C * float(sums.value) + penalty
         how: Any = {"by_thresholds": sums.by_thresholds}
         point = Point(self, w, value, gradient, token, hessian, diagonals, exact, **how)
         point = self.margins.known(self, point)
@@ -289,8 +289,8 @@ class Objective:
         if xp is not np:
             upper = xp.triu(upper)
             ridge = xp.diag(quadratic.diagonal(self.size, xp))
-            return self.scale * (upper + xp.triu(upper, 1).T) + ridge
-        hessian: np.ndarray = self.scale * upper
+            return self.C * (upper + xp.triu(upper, 1).T) + ridge
+        hessian: np.ndarray = self.C * upper
         mirror_upper(hessian)
         quadratic.add_to(hessian)
         return self.margins.settled(hessian, self.penalty)
@@ -307,7 +307,7 @@ class Objective:
             w,
             None if beside is None else beside.w,
             self.n_features,
-            self.scale,
+            self.C,
             self.penalty.quadratic.largest,  # of all features
         )
         return Point(
@@ -332,7 +332,7 @@ class Objective:
         """Multiply v by the Hessian at an evaluated point. Cost: 1 pass, 1 round."""
         totals = self.ask(self.margins.asked(HessianVector(v, (point.token, point.w))))
         product = self.margins.product(totals, point, v)
-        return self.scale * product + self.penalty.quadratic.hessian_vector(v)
+        return self.C * product + self.penalty.quadratic.hessian_vector(v)
 
     def trust_region_step(self, point: Point, metric: Array, radius: float) -> Totals:
         """Solve the subproblem of a trust region where the rows are: `requests.TrustRegionStep`.
@@ -345,7 +345,7 @@ class Objective:
                 point.gradient,
                 metric,
                 radius,
-                self.scale,
+                self.C,
                 self.penalty.quadratic.diagonal(self.size, self.xp),
             )
         )
@@ -377,9 +377,9 @@ class Objective:
         pc = coefficients @ inner
         penalty = 0.5 * np.einsum("mk,mk->m", pc, coefficients)
         with np.errstate(over="ignore"):  # exponential losses, far from the optimum
-            values = self.scale * totals["values"] + penalty
-            slopes = self.scale * totals["slopes"] + pc
-            hessians = self.scale * totals["hessians"] + inner
+            values = self.C * totals["values"] + penalty
+            slopes = self.C * totals["slopes"] + pc
+            hessians = self.C * totals["hessians"] + inner
         return values, slopes, hessians
 
     def between(self, a: Point, b: Point, steps: np.ndarray) -> np.ndarray:
@@ -390,7 +390,7 @@ class Objective:
             smooth = self.along((a, b), coefficients)[0]
         else:
             losses = self.margins.between(self, a, b, steps)
-            smooth = self.scale * losses
+            smooth = self.C * losses
             smooth = smooth + [quadratic.value(a.w + t * (b.w - a.w)) for t in steps]
         if kinks.is_empty:
             return smooth
@@ -436,7 +436,7 @@ class Objective:
         """
         # what is learnt there is not of all rows
         rounding = copy.copy(self.rounding)
-        return self._with(rows=self.rows.on(part), scale=self.scale / part.share, rounding=rounding)
+        return self._with(rows=self.rows.on(part), C=self.C / part.share, rounding=rounding)
 
     def held(self, features: np.ndarray) -> Self:
         """Return the objective with some features at zero; see `Penalty.held`."""

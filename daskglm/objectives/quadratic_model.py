@@ -58,7 +58,7 @@ class LossSums:
         if "factor" not in vars(self):
             vars(self)["factor"] = HessianFactor.of(self.gram, objective.rounding.gram(exact=True))
         if vars(self)["factor"].doubt <= WELL_KNOWN:
-            vars(found)["factor"] = vars(self)["factor"].times(objective.scale)
+            vars(found)["factor"] = vars(self)["factor"].times(objective.C)
         return found
 
 
@@ -123,7 +123,7 @@ def predicted(point: Point, w: np.ndarray) -> Point:
         gradient=point.gradient + change,
         token=objective.new_token(),
         near=math.inf,
-        unheld=None,
+        free_hessian=None,
         beside=None,
         prediction=Prediction(point, error, value_error),
     )

@@ -56,7 +56,7 @@ class Softmax(Margins):
         Orthonormal columns, along which solvers see W as r sets of coefficients: `contrasts`, or
         the identity for a penalty with kinks or bounds.
     fit_intercept : bool
-    unheld : int array
+    free_entries : int array
         Entries that neither a penalty nor bounds hold: some features', of all sets, and the
         intercepts'. The sets of a feature, and the intercepts, are beside each other.
     """
@@ -65,7 +65,7 @@ class Softmax(Margins):
     shares: np.ndarray
     basis: np.ndarray
     fit_intercept: bool
-    unheld: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    free_entries: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
 
     free = FreeOutputs
 
@@ -105,9 +105,9 @@ class Softmax(Margins):
         return self.sets == self.outputs
 
     @property
-    def features_unheld(self) -> int:
+    def free_features(self) -> int:
         """Number of entries of features that nothing holds."""
-        return int((self.unheld < self.n_features).sum())
+        return int((self.free_entries < self.n_features).sum())
 
     def with_penalty(self, penalty: Penalty) -> Softmax:
         """Return the same, knowing which coefficients a penalty holds."""
@@ -117,17 +117,17 @@ class Softmax(Margins):
         held |= np.isfinite(kinks.lower) | np.isfinite(kinks.upper)
         features = np.flatnonzero(~held.reshape(self.sets, self.width).any(axis=0))
         entries = features[:, None] + self.width * np.arange(self.sets)
-        return replace(self, unheld=np.append(entries.ravel(), np.arange(d, self.size)))
+        return replace(self, free_entries=np.append(entries.ravel(), np.arange(d, self.size)))
 
     def rounding(
-        self, facts: DataSummary, loss: Loss, penalty: Penalty, scale: float, *, on_device: bool
+        self, facts: DataSummary, loss: Loss, penalty: Penalty, C: float, *, on_device: bool
     ) -> Rounding:
-        """Return the bounds on rounding errors of an objective's sums; `scale` is C."""
+        """Return the bounds on rounding errors of an objective's sums."""
         constants = Intercepts.of(
             self.basis,
             self.shares,
             fit_intercept=self.fit_intercept,
-            mass=scale * self.weight,
+            mass=C * self.weight,
             offset=facts.largest_offset,
             own_offsets=facts.offset_columns > 1,
         )
@@ -156,8 +156,8 @@ class Softmax(Margins):
             parts.append(v[self.n_features :, None])
         W: np.ndarray = self.basis @ np.concatenate(parts, axis=1)
         if self.is_full:
-            columns = self.unheld[:: self.sets].copy()
-            columns[self.features_unheld // self.sets :] = self.width  # of intercepts
+            columns = self.free_entries[:: self.sets].copy()
+            columns[self.free_features // self.sets :] = self.width  # of intercepts
             W[:, columns] -= W[:, columns].mean(axis=0)
         return W
 
@@ -228,7 +228,7 @@ class Softmax(Margins):
         """
         if not self.is_full:
             return hessian
-        for entries in self.unheld.reshape(-1, self.sets):
+        for entries in self.free_entries.reshape(-1, self.sets):
             hessian[np.ix_(entries, entries)] += hessian[entries, entries].mean() / self.sets
         kinks = penalty.feature_kinks
         fixed = np.flatnonzero(kinks.lower == kinks.upper)
@@ -265,7 +265,7 @@ class Softmax(Margins):
         """
         how: Any = {"gram": True, "by_class": True, "keep": False}
         request = Evaluate(self.matrix(w), objective.new_token(), **how)
-        blocks: np.ndarray = objective.scale * objective.ask(request)["grams"]
+        blocks: np.ndarray = objective.C * objective.ask(request)["grams"]
         for block in blocks:
             mirror_upper(block)
         features = np.arange(self.width)
@@ -275,7 +275,7 @@ class Softmax(Margins):
     def class_diagonals(self, objective: Objective, w: np.ndarray) -> np.ndarray:
         """Return the diagonals of `class_blocks`, (K, side). Cost: 1 pass, 1 round."""
         request = Evaluate(self.matrix(w), objective.new_token(), diagonal=True, keep=False)
-        diagonals: np.ndarray = objective.scale * objective.ask(request)["diagonal"]
+        diagonals: np.ndarray = objective.C * objective.ask(request)["diagonal"]
         diagonals[:, : self.width] += self._curvature_of_a_set(objective)
         return diagonals
 
@@ -290,7 +290,7 @@ class Softmax(Margins):
         nothing = np.zeros((1, self.outputs))
         found = self._along(objective, (point,), np.ones((1, 1)), nothing)
         along = contrasts(self.outputs)
-        hessian = objective.scale * (along.T @ found["hessians"][0] @ along)
+        hessian = objective.C * (along.T @ found["hessians"][0] @ along)
         slopes = along.T @ (self.basis @ point.gradient[self.n_features :])
         constants, off = objective.rounding.constants, point.error.slopes + point.error.adding
         assert isinstance(constants, Intercepts)
@@ -302,7 +302,7 @@ class Softmax(Margins):
         By Newton's method on cached margins; as they are, if other coefficients are free, too.
         Cost: 1 pass, some rounds.
         """
-        if self.features_unheld:
+        if self.free_features:
             return point
         shift = np.zeros(self.sets)
         one = np.ones((1, 1))

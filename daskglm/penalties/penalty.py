@@ -90,7 +90,7 @@ class Penalty:
         return bool(self.counted_curvature.any())
 
     @cached_property
-    def may_be_unheld(self) -> np.ndarray:
+    def may_be_free(self) -> np.ndarray:
         """The features that neither this nor bounds on both sides hold, (d,) of bool."""
         kinks = self.feature_kinks
         boxed = np.isfinite(kinks.lower) & np.isfinite(kinks.upper)
@@ -102,7 +102,7 @@ class Penalty:
     @cached_property
     def is_held(self) -> bool:
         """Whether this alone holds each feature near zero, or bounds on both sides do."""
-        return not self.may_be_unheld.any()
+        return not self.may_be_free.any()
 
     def value(self, w: np.ndarray) -> float:
         """Return the penalty at w, which is within the bounds."""

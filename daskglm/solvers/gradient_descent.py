@@ -52,7 +52,7 @@ def gradient_descent(
     if step == "auto":
         return (yield from _barzilai_borwein(objective, point, **(state or {})))
 
-    total = objective.scale * objective.total_weight
+    total = objective.C * objective.total_weight
     while True:
         yield Iterate(point)
         mean_gradient = point.gradient / total
@@ -97,7 +97,7 @@ def _barzilai_borwein(
     """
     radius = objective.engine.facts.largest_row_norm
     row_curvature = radius * radius + objective.fit_intercept
-    weight = objective.scale * objective.typical_curvature * objective.total_weight
+    weight = objective.C * objective.typical_curvature * objective.total_weight
     # the largest, or what is to be expected of losses that have none
     curvature = objective.penalty.quadratic.largest + weight * row_curvature
     t = t or 1.0 / max(curvature, np.finfo(float).tiny)

@@ -64,7 +64,7 @@ def newton_with_kinks(squares: np.ndarray, primal: Objective, w: np.ndarray) -> 
     point = primal.at(w, **how)
     most = np.full(primal.size, primal.total_weight)
     most[: primal.n_features] = np.maximum(squares, TINY)
-    least = SMALL * primal.scale * primal.loss.smoothness * most
+    least = SMALL * primal.C * primal.loss.smoothness * most
     while True:
         yield Iterate(point)
         found = _minimum(point, least)

@@ -102,7 +102,7 @@ def step_solver(dual: Dual) -> Callable[..., Any]:
         return newton
     # an intercept has no curvature where no row is within a corner
     floor = np.zeros((objective.size, objective.size))
-    floor[-1, -1] = objective.scale * objective.total_weight
+    floor[-1, -1] = objective.C * objective.total_weight
     return functools.partial(newton_within_corners, floor)
 
 

@@ -107,9 +107,9 @@ def sdca(
             watch.start_again()
 
         # sums by the margins that the epochs met, so without a pass
-        estimate = max(objective.scale * float(totals["gap"]), 0.0)
+        estimate = max(objective.C * float(totals["gap"]), 0.0)
         coefficients = dual.penalty.coefficients(dual.v)[:-1]
-        value = dual.penalty.value(coefficients) + objective.scale * float(totals["loss"])
+        value = dual.penalty.value(coefficients) + objective.C * float(totals["loss"])
         del coefficients  # with an L1 penalty another vector as long as w
         # exponential losses overflow at the margins of an ascent that is astray
         value, estimate = min(value, LARGEST_VALUE), min(estimate, LARGEST_VALUE)

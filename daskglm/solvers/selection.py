@@ -73,7 +73,7 @@ def trial(objective: Objective, workload: Workload, enough: float = 0.0) -> floa
     share = workload.trial_share
     part = objective.sample(share, costs.TRIAL_SEED)
     if share * workload.summary.n_rows < costs.FULL_SCALE_ROWS * objective.size:
-        part.scale *= share**costs.WIDE_SCALE_POWER
+        part.C *= share**costs.WIDE_SCALE_POWER
     errors: list[float] = []
     first = 0.0
     iterates = lbfgs(part, objective.origin)

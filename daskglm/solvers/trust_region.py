@@ -34,12 +34,13 @@ class RegionStep(NamedTuple):
 def solve_in_region(point: Point, M: Metric, radius: float) -> RegionStep:
     """Solve the model of the objective around a point as `steihaug_cg` does.
 
-    Engines that can solve it where the rows are do so, in one round.
+    Engines that can solve it where the rows are do so, in one round, if M has an inverse.
     """
-    if point.objective.solves_trust_regions:
+    there = point.objective.solves_trust_regions
+    metric = None if not there else M.values if isinstance(M, Diagonal) else M.inverse
+    if metric is not None:
         # an engine that fails has warned, and no longer offers to
         with contextlib.suppress(CollectiveLost):
-            metric = M.values if isinstance(M, Diagonal) else M.inverse
             found = point.objective.trust_region_step(point, metric, radius)
             return RegionStep(*(found[name] for name in RegionStep._fields))
     return steihaug_cg(point.hessian_vector, point.gradient, M, radius)

@@ -282,6 +282,6 @@ def curvature_ratio(objective: Objective) -> float:
         return math.inf
     summary = objective.engine.facts
     mean = summary.squared_norms / max(summary.n_rows, 1)
-    curvature = objective.typical_curvature * objective.scale
+    curvature = objective.typical_curvature * objective.C
     curvature /= objective.penalty.quadratic.strong_convexity
     return curvature * mean * objective.engine.capabilities.workers

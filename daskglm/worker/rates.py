@@ -52,7 +52,7 @@ def rate_sums(asked: Asked[RateSums]) -> Totals:
             error = request.margin_error + MARGIN_ROUNDING * (1.0 + np.abs(z))
             changed = error * rates
         # no row is farther in the norm of the inverse Hessian than its own part of that allows
-        own = 1.0 / np.sqrt(request.scale * curvature)
+        own = 1.0 / np.sqrt(request.C * curvature)
         moved = np.where(curvature > 0.0, rates * np.minimum(request.reach, own), 0.0)
         parts = (
             np.abs(slope),

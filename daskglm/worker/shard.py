@@ -220,7 +220,7 @@ class Shard:
             self.ball = None
             self._workspace(request, caches)
         found = self.ball.solve(
-            request.gradient, request.metric, request.radius, request.scale, request.penalised
+            request.gradient, request.metric, request.radius, request.C, request.penalised
         )
         rows = found.products * self.facts.n_rows + read
         if ranks is not None and ranks.rank:

@@ -196,8 +196,8 @@ def test_features_without_a_penalty_are_proved_by_their_hessian():
     factors[0] = 0.0
     objective = composite(X, codes, weight, l1_ratio=1.0, penalty_factor=factors)
     K, d = objective.outputs, X.shape[1]
-    held = np.setdiff1d(np.arange(objective.size), objective.margins.unheld)
-    assert len(objective.margins.unheld) == 2 * K
+    held = np.setdiff1d(np.arange(objective.size), objective.margins.free_entries)
+    assert len(objective.margins.free_entries) == 2 * K
     np.testing.assert_array_equal(held % d != 0, True)
     last = [each.point for each in with_hessians(objective, objective.origin, 1e-10)][-1]
     assert last.relative_gap < 1e-6
@@ -206,7 +206,7 @@ def test_features_without_a_penalty_are_proved_by_their_hessian():
     assert not replace(last, hessian=None).relative_gap < 1.0
     # rows that sum to zero, and equal margins
     shifted = last.w.copy()
-    shifted[objective.margins.unheld] += 7.0
+    shifted[objective.margins.free_entries] += 7.0
     np.testing.assert_allclose(
         objective.margins.matrix(shifted), objective.margins.matrix(last.w), atol=1e-13
     )

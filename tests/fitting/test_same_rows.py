@@ -36,7 +36,7 @@ def test_fits_share_the_loading_pass_and_go_on_from_each_other():
 def test_c_may_be_that_of_the_mean_loss():
     settings = FitConfig("squared", C=160.0, tol=1e-10, average=True)
     with rows(settings) as on:
-        assert on.objective(settings).scale == 1.0
+        assert on.objective(settings).C == 1.0
 
 
 def test_settings_and_starts_are_checked():

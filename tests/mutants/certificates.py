@@ -49,24 +49,24 @@ FAULTS = [
     # ---- bounds by a tangent
     Fault(
         "tangent: errors of the gradient raise the bound",
-        "certificates/free_bound.py",
+        "certificates/lower_bound.py",
         "constant -= float(error[live] @ np.abs(at))",
         "constant += float(error[live] @ np.abs(at))",
-        "certificates/test_free_bound.py",
+        "certificates/test_lower_bound.py",
     ),
     Fault(
         "tangent: what only least squares lie above theirs counts for all losses",
-        "certificates/free_bound.py",
+        "certificates/lower_bound.py",
         "square = max(tangent.value - tangent.loose, 0.0) if tangent.is_quadratic else 0.0",
         "square = max(tangent.value - tangent.loose, 0.0)",
-        "certificates/test_free_bound.py",
+        "certificates/test_lower_bound.py",
     ),
     Fault(
         "tangent: features with a bound on one side are not among those with bounds",
-        "certificates/free_bound.py",
+        "certificates/lower_bound.py",
         "np.isfinite(kinks.lower) | np.isfinite(kinks.upper)",
         "np.isfinite(kinks.lower) & np.isfinite(kinks.upper)",
-        "certificates/test_free_bound.py",
+        "certificates/test_lower_bound.py",
     ),
     # ---- local rates
     Fault(
@@ -79,7 +79,7 @@ FAULTS = [
     Fault(
         "local rates: sums of slopes and curvatures without C",
         "certificates/local_rates.py",
-        "sums = (scale * float(totals[name]) for name in",
+        "sums = (C * float(totals[name]) for name in",
         "sums = (float(totals[name]) for name in",
         "certificates/test_local_rates.py certificates/test_family_bounds.py",
     ),
@@ -146,8 +146,8 @@ FAULTS = [
         "penalties/penalty.py",
         "boxed = np.isfinite(kinks.lower) & np.isfinite(kinks.upper)",
         "boxed = np.isfinite(kinks.lower) | np.isfinite(kinks.upper)",
-        "certificates/test_unheld.py::test_bounds_on_one_side_hold_a_feature_that_is_at_one"
-        " certificates/test_unheld.py",
+        "certificates/test_free_block.py::test_bounds_on_one_side_hold_a_feature_that_is_at_one"
+        " certificates/test_free_block.py",
     ),
     Fault(
         "an objective on some features keeps what its penalty of all features does not hold",
@@ -165,10 +165,10 @@ FAULTS = [
     ),
     Fault(
         "free features: a Hessian without rows near corners serves however far the best ones are",
-        "certificates/unheld.py",
-        "return decrement if moved < unheld.reach else math.inf",
+        "certificates/free_block.py",
+        "return decrement if moved < free.reach else math.inf",
         "return decrement",
-        "certificates/test_unheld.py",
+        "certificates/test_free_block.py",
     ),
     Fault(
         "a survey of the columns: the point keeps the bounds that it had before",
@@ -254,8 +254,8 @@ FAULTS = [
     Fault(
         "optima at an end: the weight of the rows is left out of what a barrier leaves",
         "fitting/edges.py",
-        "SLACK * objective.scale * objective.total_weight + here.value",
-        "SLACK * objective.scale + here.value",
+        "SLACK * objective.C * objective.total_weight + here.value",
+        "SLACK * objective.C + here.value",
         "fitting/test_edges.py",
     ),
     Fault(

@@ -35,9 +35,7 @@ def test_the_excess_that_is_told_is_not_less_than_the_truth():
         at = w + far * rng.standard_normal((1, 8))
         factor = batched.factor(at[0], batched.evaluate(one, at, np.array([0])).hessians[0])
         found = batched.evaluate(one, w, np.empty(0, int), factors=[factor])
-        error = batched.rounding.gradient(
-            w[0], float(found.values[0]), scale=1.0, weight=float(len(y))
-        )
+        error = batched.rounding.gradient(w[0], float(found.values[0]), C=1.0, weight=float(len(y)))
         excess = batched.rounding.by_hessian(
             factor, found.gradients[0], error, float(found.moved[0])
         )

@@ -79,7 +79,7 @@ def test_values_and_gradients_are_within_their_bounds(dtype, center):
 def sums_at(made):
     """The point at zero as it follows from sums of the losses alone."""
     bare = copy.copy(made)
-    bare.scale, bare.penalty = 1.0, Penalty.ridge(5, 6, 0.0)
+    bare.C, bare.penalty = 1.0, Penalty.ridge(5, 6, 0.0)
     point = bare.at(np.zeros(6), gram=True, exact=True)
     return LossSums(point.value, point.gradient, point.hessian).point(made)
 

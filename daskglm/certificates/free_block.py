@@ -39,7 +39,7 @@ NEWTON_FALL = 0.25
 ALLOWED = 8.0
 
 
-class Unheld(NamedTuple):
+class FreeHessian(NamedTuple):
     """The Hessian by the coefficients that nothing holds, at a point.
 
     Parameters
@@ -65,17 +65,17 @@ class Unheld(NamedTuple):
 
 
 # A block that proves nothing.
-UNKNOWN = Unheld(
+UNKNOWN = FreeHessian(
     np.empty(0, np.int64), HessianFactor(np.empty((0, 0)), math.inf, math.inf, np.empty(0))
 )
 
 
-def block_of(point: Point) -> Unheld | None:
+def block_of(point: Point) -> FreeHessian | None:
     """Return what is known of the Hessian by the coefficients that nothing holds. Cost: nothing."""
     known = vars(point)
-    if point.unheld is None and "own_block" not in known:
+    if point.free_hessian is None and "own_block" not in known:
         known["own_block"] = of_hessian(point.objective, point)
-    found: Unheld | None = point.unheld or known.get("own_block")
+    found: FreeHessian | None = point.free_hessian or known.get("own_block")
     return found
 
 
@@ -98,7 +98,7 @@ def can_settle(bounds: ByTangent, point: Point) -> bool:
 
 def unproved(point: Point) -> Point:
     """Return the point, of whose coefficients that nothing holds nothing can be proved."""
-    return replace(point, unheld=UNKNOWN)
+    return replace(point, free_hessian=UNKNOWN)
 
 
 def features_of(objective: Objective, w: np.ndarray) -> np.ndarray:
@@ -108,7 +108,7 @@ def features_of(objective: Objective, w: np.ndarray) -> np.ndarray:
     """
     kinks, d = objective.penalty.feature_kinks, objective.n_features
     inside = (w[:d] > kinks.lower) & (w[:d] < kinks.upper)
-    return np.flatnonzero(objective.penalty.may_be_unheld & inside)
+    return np.flatnonzero(objective.penalty.may_be_free & inside)
 
 
 def entries_of(objective: Objective, features: np.ndarray) -> np.ndarray:
@@ -116,7 +116,7 @@ def entries_of(objective: Objective, features: np.ndarray) -> np.ndarray:
     return np.append(features, np.arange(objective.n_features, objective.size))
 
 
-def of_hessian(objective: Objective, point: Point) -> Unheld | None:
+def of_hessian(objective: Objective, point: Point) -> FreeHessian | None:
     """Return what the Hessian of a point says, if it has one that says anything. Cost: nothing."""
     features = features_of(objective, point.w)
     known = math.isfinite(objective.loss.self_concordance) and len(features)
@@ -126,21 +126,22 @@ def of_hessian(objective: Objective, point: Point) -> Unheld | None:
     block = point.hessian[np.ix_(entries, entries)]
     factor = HessianFactor.of(block, objective.rounding.gram(exact=point.exact))
     curvature = float(point.hessian[-1, -1]) if objective.fit_intercept else math.inf
-    return Unheld(entries, factor, curvature, np.diag(point.hessian)[: objective.n_features].copy())
+    diagonal = np.diag(point.hessian)[: objective.n_features].copy()
+    return FreeHessian(entries, factor, curvature, diagonal)
 
 
 def with_block(objective: Objective, point: Point, reach: float = 0.0) -> Point:
     """Return the point with the block of the Hessian there. Cost: 1 pass, 1 round.
 
-    `reach` is that of `Unheld`: zero for any curvature at the margins. Where all features are held
-    after all the point is returned as it is.
+    `reach` is that of `FreeHessian`: zero for any curvature at the margins. Where all features are
+    held after all the point is returned as it is.
     """
     features = features_of(objective, point.w)
     if not len(features):
         return point
     error = margin_error(objective, point.w) if reach else 0.0
     asked = ColumnGram((point.token, point.w), features, reach + error)
-    gram = objective.scale * objective.ask(asked)["gram"]
+    gram = objective.C * objective.ask(asked)["gram"]
     curvature = float(gram[-1, -1]) * (1.0 + 1e-6)  # sums of so many terms are better than that
     if math.isinf(objective.loss.self_concordance):
         curvature = math.inf  # rows that were left out have some elsewhere
@@ -150,7 +151,7 @@ def with_block(objective: Objective, point: Point, reach: float = 0.0) -> Point:
     # terms are added up in any order
     rounding = objective.rounding
     factor = HessianFactor.of(block, (rounding.in_turn + FEW) * UNIT)
-    return replace(point, unheld=Unheld(entries, factor, curvature, None, reach))
+    return replace(point, free_hessian=FreeHessian(entries, factor, curvature, None, reach))
 
 
 def margin_error(objective: Objective, w: np.ndarray) -> float:
@@ -160,33 +161,33 @@ def margin_error(objective: Objective, w: np.ndarray) -> float:
     return float(UNIT * (rounding.row * size + 4.0 * FEW * (size + rounding.largest_target + 1.0)))
 
 
-def change(objective: Objective, unheld: Unheld) -> float:
+def change(objective: Objective, free: FreeHessian) -> float:
     """Bound the change of any margin by a step of norm one in that of the block."""
-    rounding, features = objective.rounding, unheld.entries[unheld.entries < objective.n_features]
-    roots = unheld.factor.roots
+    rounding, features = objective.rounding, free.entries[free.entries < objective.n_features]
+    roots = free.factor.roots
     columns = np.ones(len(roots))
     columns[: len(features)] = rounding.largest[features]
     constant = float(len(features) < len(roots))
-    whole = math.hypot(rounding.radius, constant) * unheld.factor.root_trace
+    whole = math.hypot(rounding.radius, constant) * free.factor.root_trace
     return min(whole, float(columns @ roots))
 
 
-def rounding_error(objective: Objective, point: Point, unheld: Unheld, off: np.ndarray) -> float:
+def rounding_error(objective: Objective, point: Point, free: FreeHessian, off: np.ndarray) -> float:
     """Bound the error of the gradient's entries in the norm of the inverse of the block.
 
     `off` is that of `nearness`.
     """
-    factor, rate, rounding = unheld.factor, objective.loss.self_concordance, objective.rounding
+    factor, rate, rounding = free.factor, objective.loss.self_concordance, objective.rounding
     found = float(factor.roots @ off)
     if math.isinf(rate) or found == 0.0:
         return found
     # what errors of margins do does not depend on the condition of the block
-    features = unheld.entries[unheld.entries < objective.n_features]
+    features = free.entries[free.entries < objective.n_features]
     grown = math.exp(0.5 * min(rate * margin_error(objective, point.w), 1.0))
     return min(found, grown * factor.error(point.error, len(features), rounding.largest[features]))
 
 
-def nearness(objective: Objective, point: Point, unheld: Unheld, off: np.ndarray) -> float:
+def nearness(objective: Objective, point: Point, free: FreeHessian, off: np.ndarray) -> float:
     """Bound the decrement D of the coefficients that nothing holds, for a smaller Hessian.
 
     Within reach of the best ones it is nowhere larger than the Hessian, so they are within D of
@@ -198,21 +199,21 @@ def nearness(objective: Objective, point: Point, unheld: Unheld, off: np.ndarray
     off : (m,) array
         Bounds on the errors of the gradient's entries.
     """
-    factor, rate = unheld.factor, objective.loss.self_concordance
+    factor, rate = free.factor, objective.loss.self_concordance
     if not factor.proves:
         return math.inf
-    decrement = factor.decrement(point.gradient[unheld.entries])
-    decrement += rounding_error(objective, point, unheld, off)
+    decrement = factor.decrement(point.gradient[free.entries])
+    decrement += rounding_error(objective, point, free, off)
     if rate == 0.0 or not math.isfinite(decrement):
         return decrement
-    moved = change(objective, unheld) * decrement
+    moved = change(objective, free) * decrement
     if math.isinf(rate):
-        return decrement if moved < unheld.reach else math.inf
+        return decrement if moved < free.reach else math.inf
     grown = rate * (GROWN * moved + margin_error(objective, point.w))
     return decrement * math.exp(0.5 * grown) if grown <= LARGEST_CHANGE else math.inf
 
 
-def moved_gradient(objective: Objective, unheld: Unheld, near: float) -> np.ndarray:
+def moved_gradient(objective: Objective, free: FreeHessian, near: float) -> np.ndarray:
     """Bound how much the gradient by each feature changes on the way to the best coefficients.
 
     Parameters
@@ -228,12 +229,12 @@ def moved_gradient(objective: Objective, unheld: Unheld, near: float) -> np.ndar
     if near == 0.0:
         return np.zeros(d)
     with np.errstate(over="ignore"):
-        found = GROWN * unheld.curvature * rounding.largest**2
-        if unheld.diagonal is not None:
-            found = np.minimum(found, GROWN * unheld.diagonal)
+        found = GROWN * free.curvature * rounding.largest**2
+        if free.diagonal is not None:
+            found = np.minimum(found, GROWN * free.diagonal)
         if math.isfinite(smoothness):
             squares = rounding.sums_of_squares(objective.total_weight)
-            found = np.minimum(found, objective.scale * smoothness * squares)
+            found = np.minimum(found, objective.C * smoothness * squares)
         if not objective.penalty.quadratic.is_diagonal:
             found = found + objective.penalty.quadratic.diagonal(d)
     return near * np.sqrt(found)
@@ -306,9 +307,9 @@ def settle(bounds: ByTangent, point: Point, wanted: float) -> Point:
     objective = bounds.objective
     best = now = with_block(objective, point)
     for _ in range(STEPS):
-        if now.unheld is None:
+        if now.free_hessian is None:
             break
-        known, off = now.unheld, entry_errors(bounds, now, now.unheld.entries)
+        known, off = now.free_hessian, entry_errors(bounds, now, now.free_hessian.entries)
         if bounds.of(best) <= wanted or not known.factor.proves:
             break
         before, reach = now.gradient[known.entries], 0.0

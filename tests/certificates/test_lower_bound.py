@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from daskglm.certificates.free_bound import Tangent, lower_bound
+from daskglm.certificates.lower_bound import Tangent, lower_bound
 from daskglm.penalties.kinks import Kinks
 
 

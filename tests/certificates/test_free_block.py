@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
-from daskglm.certificates import unheld
+from daskglm.certificates import free_block
 from daskglm.data.partitions import partitions
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.penalised import with_columns
@@ -161,15 +161,15 @@ def check_points(seed):
         for share in 10 ** rng.uniform(-10, 0, 4):
             change = share * np.abs(w) * rng.standard_normal(len(w))
             if rng.random() < 0.5:
-                change[~np.append(objective.penalty.may_be_unheld, np.ones(len(w) - d, bool))] = 0.0
+                change[~np.append(objective.penalty.may_be_free, np.ones(len(w) - d, bool))] = 0.0
             points.append(w + change)
         for at in points:
             point = objective.at(at)
-            if not unheld.can_settle(objective.bounds, point):
+            if not free_block.can_settle(objective.bounds, point):
                 continue
             reach = 10 ** rng.uniform(-8, 2) if math.isinf(problem.loss.self_concordance) else 0.0
-            known = unheld.with_block(objective, point, reach)
-            for each in (known, unheld.settle(objective.bounds, point, 0.0)):
+            known = free_block.with_block(objective, point, reach)
+            for each in (known, free_block.settle(objective.bounds, point, 0.0)):
                 bound, b = objective.bounds.of(each), float(each.w[-1]) if len(each.w) > d else 0.0
                 value = problem.value(each.w[:d], b)
                 what = f"seed {seed}: {problem.name}, C={config.C:g}, {config.penalty}"
@@ -228,10 +228,10 @@ def test_nothing_is_near_beyond_the_reach_of_a_hessian_without_rows_at_corners()
         optimum = np.append(best.coef[0], best.intercept)
         for away, reach in ((0.0, 0.05), (0.5, 1e-6)):
             point = objective.at(optimum + away * np.eye(4)[0])
-            block = unheld.with_block(objective, point, reach).unheld
+            block = free_block.with_block(objective, point, reach).free_hessian
             decrement = block.factor.decrement(point.gradient[block.entries])
-            moved = unheld.change(objective, block) * decrement
-            near = unheld.nearness(objective, point, block, np.zeros(2))
+            moved = free_block.change(objective, block) * decrement
+            near = free_block.nearness(objective, point, block, np.zeros(2))
             assert math.isfinite(moved)
             assert (moved < reach) == (away == 0.0)
             assert math.isfinite(near) == (away == 0.0)
@@ -306,17 +306,17 @@ def test_a_block_costs_a_pass_and_a_step_two():
     for objective in objective_of_rows("poisson", X, y, factors):
         point = objective.at(objective.origin)
         passes = objective.passes
-        known = unheld.with_block(objective, point)
+        known = free_block.with_block(objective, point)
         assert objective.passes == passes + 1
-        assert known.unheld.entries.tolist() == [0, 7, 20, 30]
+        assert known.free_hessian.entries.tolist() == [0, 7, 20, 30]
         near = point
         for _ in range(4):
-            near = unheld.settle(objective.bounds, near, 0.0)
-        assert np.linalg.norm(near.gradient[known.unheld.entries]) < 1e-8
-        held = np.setdiff1d(np.arange(30), known.unheld.entries)
+            near = free_block.settle(objective.bounds, near, 0.0)
+        assert np.linalg.norm(near.gradient[known.free_hessian.entries]) < 1e-8
+        held = np.setdiff1d(np.arange(30), known.free_hessian.entries)
         np.testing.assert_array_equal(near.w[held], point.w[held])
         passes = objective.passes
-        unheld.settle(objective.bounds, near, 0.0)
+        free_block.settle(objective.bounds, near, 0.0)
         assert objective.passes - passes in (1, 3)
 
 
@@ -328,15 +328,17 @@ def test_gradients_and_values_change_no_more_than_the_block_says(loss, share):
     for objective in objective_of_rows(loss, X, y, factors):
         best = objective.at(0.1 * rng.standard_normal(31))
         for _ in range(8):
-            best = unheld.settle(objective.bounds, best, 0.0)
-        entries = best.unheld.entries
+            best = free_block.settle(objective.bounds, best, 0.0)
+        entries = best.free_hessian.entries
         assert np.linalg.norm(best.gradient[entries]) < 1e-9
         w = best.w.copy()
         w[entries] += share * rng.standard_normal(len(entries))
-        point = unheld.with_block(objective, objective.at(w), 0.2 * find(loss).has_two_curvatures)
+        point = free_block.with_block(
+            objective, objective.at(w), 0.2 * find(loss).has_two_curvatures
+        )
         # rows that were left out may have a curvature on the way
-        assert math.isinf(point.unheld.curvature) == find(loss).has_two_curvatures
-        near = unheld.nearness(objective, point, point.unheld, np.zeros(len(entries)))
+        assert math.isinf(point.free_hessian.curvature) == find(loss).has_two_curvatures
+        near = free_block.nearness(objective, point, point.free_hessian, np.zeros(len(entries)))
         if share <= 1e-4 and loss != "huber":
             assert math.isfinite(near)
         elif not math.isfinite(near):
@@ -345,7 +347,7 @@ def test_gradients_and_values_change_no_more_than_the_block_says(loss, share):
         assert 0.5 * fall - rounding <= 0.5 * near**2
         assert fall <= 0.5 * near**2 + rounding
         changed = np.abs(point.gradient - best.gradient)[:30]
-        most = unheld.moved_gradient(objective, point.unheld, near)
+        most = free_block.moved_gradient(objective, point.free_hessian, near)
         assert (changed <= most * (1.0 + 1e-6) + 1e-9).all()
         assert changed.max() > 1e-2 * most.max()
 
@@ -355,7 +357,7 @@ def test_a_point_far_from_the_best_coefficients_proves_nothing():
     for objective in objective_of_rows("logistic", X, y, factors):
         far = objective.origin
         far[[0, 7]] = 3.0
-        point = unheld.with_block(objective, objective.at(far))
+        point = free_block.with_block(objective, objective.at(far))
         assert objective.bounds.of(point) == point.value
         assert objective.bounds.of(replace(point, near=0.0)) < point.value
 
@@ -366,16 +368,16 @@ def test_bounds_on_one_side_hold_a_feature_that_is_at_one():
     with loaded(partitions(X, y, classify=True), config, None) as known:
         config = with_columns(config, partitions(X, y, classify=True))
         objective = objective_of(known.engine, *known.problems[0], find("logistic"), config)
-        assert objective.penalty.may_be_unheld.all()
+        assert objective.penalty.may_be_free.all()
         w = objective.origin
-        assert unheld.features_of(objective, w).tolist() == []
+        assert free_block.features_of(objective, w).tolist() == []
         w[3] = 0.1
-        assert unheld.features_of(objective, w).tolist() == [3]
+        assert free_block.features_of(objective, w).tolist() == [3]
 
 
 def test_a_model_of_quadratic_losses_forgets_the_block():
     X, y, factors = ordinary("squared", sparse=False, n=400, d=30)
     for objective in objective_of_rows("squared", X, y, factors):
-        point = unheld.with_block(objective, objective.at(objective.origin, gram=True))
+        point = free_block.with_block(objective, objective.at(objective.origin, gram=True))
         moved = predicted(point, point.w + 0.1)
-        assert moved.unheld is None
+        assert moved.free_hessian is None
