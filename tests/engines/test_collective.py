@@ -196,7 +196,7 @@ def test_a_rank_that_fails_beforehand_keeps_no_other_waiting(cupy, ranks_of, mon
     def fail(*args):
         raise MemoryError("no room")
 
-    monkeypatch.setattr(parts[1], "_update_curvature", fail)
+    monkeypatch.setattr(parts[1], "_workspace", fail)
     # a rank that is told does not wait: this would be more than a test may take
     for shard in parts:
         shard.ranks.patience = 1000.0
