@@ -11,7 +11,9 @@ from daskglm.losses.table import JOINT_LOSSES, LOSSES, find
 
 
 def _named(loss: Any, *, classifies: bool) -> str:
-    if find(loss).classifies != classifies or loss in JOINT_LOSSES:
+    found = find(loss)
+    # those of this package have estimators of their own
+    if found.classifies != classifies or (found.name in JOINT_LOSSES and not found.module):
         known = tuple(name for name, each in LOSSES.items() if each.classifies == classifies)
         check_choice(loss, "loss", known)
     return str(loss)

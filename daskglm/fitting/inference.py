@@ -71,6 +71,11 @@ class InferenceConfig:
                 f"reference={self.reference!r}: only fits of more than two classes together have a "
                 "class of reference"
             )
+        if loss.of_margins is not None and loss.module:
+            raise ValueError(
+                f"loss={loss.full_name!r} has no inference: of losses of all classes together it "
+                "is there for 'multinomial' and for ordered classes"
+            )
         if loss.name in JOINT_LOSSES and self.penalized is not None:
             raise ValueError(
                 f"penalized={self.penalized!r}: for loss={loss.full_name!r} there is no covariance "

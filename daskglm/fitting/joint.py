@@ -12,7 +12,7 @@ from daskglm.fitting import ordinal, outputs
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.driver import Solution
 from daskglm.losses.base import Loss
-from daskglm.losses.ordinal import LINKS
+from daskglm.losses.ordinal import is_ordinal
 from daskglm.solvers.iterate import Iterates
 
 
@@ -79,9 +79,10 @@ _ORDINAL = JointFit(
     lambda objective: {"constants": objective.margins.constants},
     statistics=ordinal.ordinal_statistics,
 )
-JOINT_FITS = {"multinomial": _MULTINOMIAL, **{link.loss.name: _ORDINAL for link in LINKS.values()}}
 
 
 def joint_fit(loss: Loss) -> JointFit | None:
     """Return what fits of a loss have of their own; None for losses of one margin."""
-    return JOINT_FITS.get(loss.name)
+    if loss.of_margins is not None:
+        return _MULTINOMIAL
+    return _ORDINAL if is_ordinal(loss) else None

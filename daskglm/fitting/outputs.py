@@ -51,10 +51,11 @@ def multinomial_objective(
             f"class {without!r} has no weight, but a column of the offset: leave out its rows "
             "and the column"
         )
+    shares = np.array([weights[k] for k in places], float)
     margins = Softmax(
         engine.facts.n_features or 0,
         classes=tuple(labels[k] for k in places),
-        shares=np.array([weights[k] for k in places], float),
+        shares=shares if loss.shares is None else loss.shares(shares, loss.p1),
         # kinks want the coefficients of the classes themselves
         basis=contrasts(K) if settings.penalty.is_smooth else np.eye(K),
         fit_intercept=bool(settings.fit_intercept),

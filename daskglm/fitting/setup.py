@@ -52,7 +52,7 @@ def loaded(data: Partitions, settings: FitConfig, client: Any) -> Iterator[Loade
         if not engine.facts.n_features:
             _check_constant(loss, settings)
         loss = for_classes(loss, len(engine.facts.classes))
-        known = loss.runs_on_gpu or loss.name in JOINT_LOSSES
+        known = loss.runs_on_gpu or (loss.name in JOINT_LOSSES and not loss.module)
         if engine.capabilities.device != "cpu" and not known:
             raise ValueError(
                 f"loss={loss.name!r} is not of this package and has no CUDA code, but the rows are "

@@ -1,4 +1,4 @@
-"""The sweeps over rows of any storage in host memory for the softmax: K margins a row.
+"""The sweeps over rows of any storage in host memory for losses of K margins a row.
 
 Rows are taken in tiles of columns, or stay sparse: `work` tells, as `tiles` says.
 """
@@ -8,15 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 from daskglm.kernels.chosen import within_callers
-from daskglm.kernels.copies import copy
-from daskglm.kernels.outputs import (
+from daskglm.kernels.class_losses import (
     direction_curvature,
+    losses,
     pair_curvature,
-    probabilities,
-    softmax,
-    targets_of,
+    prepared,
     times_hessian,
 )
+from daskglm.kernels.copies import copy
 from daskglm.kernels.sweep import NOWHERE
 from daskglm.kernels.tiles import (
     add_gram,
@@ -29,6 +28,22 @@ from daskglm.kernels.tiles import (
     room,
 )
 from daskglm.system.compiled import compiled
+
+FAST = {"contract", "reassoc", "nsz"}
+# Rows of a tile of margins alone that are worked on at once.
+TILE_ROWS = 512
+
+
+@compiled(nogil=True)
+def targets_of(codes, weight, start, n, padded, of, s):  # type: ignore[no-untyped-def]
+    """Copy classes and weights of the n rows from `start` on; rows of padding have weight zero."""
+    weighted = len(weight) > 0
+    for t in range(n):
+        of[t] = codes[start + t]
+        s[t] = weight[start + t] if weighted else 1.0
+    for t in range(n, padded):
+        of[t] = 0
+        s[t] = 0.0
 
 
 @within_callers()
@@ -72,11 +87,13 @@ def margins(rows, W, K, work, order, start, stop, out):  # type: ignore[no-untyp
 
 
 @compiled(nogil=True, error_model="numpy")
-def evaluate(rows, W, K, work, order, basis, pairs, like, start, stop, out):  # type: ignore[no-untyped-def]
-    """Add up the softmax loss over [start, stop), with its gradient and parts of its Hessian.
+def evaluate(law, rows, W, K, work, order, basis, pairs, like, start, stop, out):  # type: ignore[no-untyped-def]
+    """Add up a loss over [start, stop), with its gradient and parts of its Hessian.
 
     Parameters
     ----------
+    law : named tuple
+        Of the loss; see `class_losses`.
     rows : (X, d, codes, weight, offset)
         The class of each row; weights (n,) or empty; what is added to margins, (K, n) or (0, 0).
     W, work : arrays
@@ -89,7 +106,7 @@ def evaluate(rows, W, K, work, order, basis, pairs, like, start, stop, out):  # 
     basis : (K, r) array
         Directions of `diagonal`; empty: not wanted.
     pairs : (2, q) array of int
-        Pairs of classes (j, k) of `grams`: weights are p_j p_k, and p_j (1 - p_j) if they are one.
+        Pairs of classes (j, k) of `grams`: weights are their `pair_curvature`.
     like : array
         Empty, of the dtype in which products of Grams are summed over a tile.
     out : (margins, sums, value, diagonal, grams)
@@ -117,18 +134,19 @@ def evaluate(rows, W, K, work, order, basis, pairs, like, start, stop, out):  # 
             for k in range(K):
                 copy(z[k, :n], kept[k, lo : lo + n])
         targets_of(codes, weight, lo, n, padded, of, s)
-        value[0] += softmax(z, K, padded, of, s, terms, slopes)
+        value[0] += losses(law, z, K, padded, of, s, terms, slopes)
         backward(work, X, d, slopes, K, here, (0, padded), sums)
         for a in range(len(diagonal)):
-            direction_curvature(z, K, basis[:, a], s, padded, terms, c)
+            direction_curvature(law, z, K, basis[:, a], s, padded, terms, c)
             add_squares(work, X, d, c, here, diagonal[a])
         for q in range(len(grams)):
-            pair_curvature(z[pairs[0, q]], z[pairs[1, q]], pairs[0, q] == pairs[1, q], s, padded, c)
+            j, k = pairs[0, q], pairs[1, q]
+            pair_curvature(law, z[j], z[k], j == k, s, padded, c)
             add_gram(work, d, c, (0, padded), space, grams[q])
 
 
 @compiled(nogil=True, error_model="numpy")
-def hessian_vector(rows, margin, V, K, work, order, start, stop, sums):  # type: ignore[no-untyped-def]
+def hessian_vector(law, rows, margin, V, K, work, order, start, stop, sums):  # type: ignore[no-untyped-def]
     """Add the Hessian of the loss at `margin` (K, n) times V to `sums`; both are as W is."""
     X, d, codes, weight = rows
     many = len(order)
@@ -144,6 +162,49 @@ def hessian_vector(rows, margin, V, K, work, order, start, stop, sums):  # type:
             copy(margin[k, lo : lo + n], p[k])
         p[:K, n:padded] = 0.0
         targets_of(codes, weight, lo, n, padded, of, s)
-        probabilities(p, K, padded, terms)
-        times_hessian(p, K, padded, s, terms, u)
+        prepared(law, p, K, padded, terms)
+        times_hessian(law, p, K, padded, s, terms, u)
         backward(work, X, d, u, K, here, (0, padded), sums)
+
+
+@compiled(nogil=True, error_model="numpy", fastmath=FAST)
+def _sum(a):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for t in range(len(a)):
+        total += a[t]
+    return total
+
+
+@compiled(nogil=True, error_model="numpy")
+def along(law, codes, weight, Z, coefficients, shifts, start, stop, out):  # type: ignore[no-untyped-def]
+    """Add up the loss at combinations of cached margins plus shifts, over the rows [start, stop).
+
+    Z is a tuple of margins (K, n); `coefficients` (m, len(Z)) and `shifts` (m, K). Adds to `out`:
+    values (m,), slopes (m, K) and Hessians (m, K, K), derivatives in the shifts.
+    """
+    values, slopes, hessians = out
+    K = shifts.shape[1]
+    z = np.empty((K, TILE_ROWS))
+    slope = np.empty((K, TILE_ROWS))
+    work = np.empty((5, TILE_ROWS))
+    of, s, c = np.empty(TILE_ROWS, np.int64), np.empty(TILE_ROWS), np.empty(TILE_ROWS)
+    for lo in range(start, stop, TILE_ROWS):
+        n = min(lo + TILE_ROWS, stop) - lo
+        targets_of(codes, weight, lo, n, n, of, s)
+        for m in range(len(values)):
+            for k in range(K):
+                z[k] = shifts[m, k]
+                for j in range(len(Z)):
+                    share, other = coefficients[m, j], Z[j][k]
+                    for t in range(n):
+                        z[k, t] += share * other[lo + t]
+            values[m] += losses(law, z, K, n, of, s, work, slope)
+            for k in range(K):
+                slopes[m, k] += _sum(slope[k, :n])
+                for j in range(k):
+                    pair_curvature(law, z[j], z[k], False, s, n, c)
+                    product = _sum(c[:n])
+                    hessians[m, j, k] -= product
+                    hessians[m, k, j] -= product
+                    hessians[m, j, j] += product
+                    hessians[m, k, k] += product

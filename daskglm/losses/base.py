@@ -162,6 +162,12 @@ class Loss:
         the margins where each row's loss is least: for self-concordant losses without smoothness.
     two_classes : str
         Of losses of all classes together: name of the loss that takes its place for two.
+    of_margins : callable, optional
+        Of losses of K margins a row that depend on their differences: makes of p1 the law, a named
+        tuple by whose class kernels choose their functions (`kernels.class_losses`).
+    shares : callable, optional
+        Of these losses: (weights of the classes, p1) to those whose logarithms are the best
+        intercepts of a fit without features; default: the same.
     shifts : bool
         Whether it depends on z - y only, so that an offset is taken from the target.
     intercept_radius : callable, optional
@@ -210,6 +216,8 @@ class Loss:
     local_rate: Callable[[Any, Any], Any] | None = None
     rest_curvature: Callable[[float, float, float], float] | None = None
     two_classes: str = ""
+    of_margins: Callable[[float], Any] | None = None
+    shares: Callable[[np.ndarray, float], np.ndarray] | None = None
     shifts: bool = False
     intercept_radius: Callable[[float, float, float], float] | None = None
     dual: DualFormulas | None = None

@@ -50,7 +50,9 @@ def register_loss(loss: Loss) -> Loss:
     loss : Loss
         With `row`, `classifies` and `smoothness`; what else is known makes more solvers and better
         certificates possible. Of losses from outside the CPU kernels use `row` only: they have no
-        `dual`, so that `sdca` does not take them, and no CUDA code.
+        `dual`, so that `sdca` does not take them, and no CUDA code. Of losses with `of_margins`
+        `row` is the loss of the difference of two margins, and `kernels.class_losses.register`
+        makes known what kernels use.
 
     Returns
     -------
@@ -84,7 +86,8 @@ def register_loss(loss: Loss) -> Loss:
     _check_formulas(loss)
     _address_of(loss.row)  # a formula that numba cannot compile fails here, not amid a fit
     registered = replace(loss, module=module)
-    LOSSES[loss.name] = registered
+    table = LOSSES if loss.of_margins is None else JOINT_LOSSES
+    table[loss.name] = registered
     return registered
 
 
@@ -149,7 +152,7 @@ def loss_of(ref: LossRef) -> Loss:
 
     Raises ValueError for an unknown loss.
     """
-    if ref.name not in LOSSES and ref.module:
+    if ref.name not in LOSSES | JOINT_LOSSES and ref.module:
         try:
             importlib.import_module(ref.module)
         except ImportError as error:

@@ -1,7 +1,7 @@
 """How coefficients of several outputs and their sums are laid out for kernels.
 
 A layout has the shape of sums, makes W so, and brings sums back to (K, size): by where rows are,
-and how they are stored. `OnHost` and `OnDevice` call the softmax's kernels with it.
+and how they are stored. `OnHost` and `OnDevice` call kernels of a loss of K margins with it.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ def of_host(facts: DataSummary, K: int, *, columns: bool = False) -> InColumns |
     return Stored(d, K) if facts.sparse and d > DENSE_WIDTH and not columns else InColumns(d, K)
 
 
-class Softmax(Protocol):
-    """What requests about the softmax ask of rows, wherever they are."""
+class Outputs(Protocol):
+    """What requests about a loss of K margins ask of rows, wherever they are."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -146,12 +146,15 @@ class Softmax(Protocol):
     def hessian_vector(self, rows: Rows, margin: Any, V: Any, lo: int, hi: int, sums: Any) -> None:
         """Add the Hessian at margins times V to `sums`."""
 
+    def along(self, rows: Rows, Z: Any, mixes: tuple[Any, Any], lo: int, hi: int, out: Any) -> None:
+        """Add up what `sweep_outputs.along` says; `mixes` are coefficients and constants."""
+
 
 class OnHost:
-    """Rows in host memory, laid out for K classes."""
+    """Rows in host memory, laid out for K classes, and the law of a loss."""
 
-    def __init__(self, layout: InColumns | Stored) -> None:
-        self.layout = layout
+    def __init__(self, layout: InColumns | Stored, law: Any) -> None:
+        self.layout, self.law = layout, law
         self.shape, self.width = layout.shape, layout.width
         self.laid_out, self.result = layout.laid_out, layout.result
 
@@ -175,18 +178,22 @@ class OnHost:
         single = not exact and isinstance(X, np.ndarray) and X.dtype == np.float32
         like = np.empty(0, np.float32) if single else NOTHING
         data = X, self.layout.d, codes, weight, offset
-        sweep_outputs.evaluate(data, W, *self._tile(X), basis, pairs, like, lo, hi, out)
+        sweep_outputs.evaluate(self.law, data, W, *self._tile(X), basis, pairs, like, lo, hi, out)
 
     def hessian_vector(self, rows: Rows, margin: Any, V: Any, lo: int, hi: int, sums: Any) -> None:
         """Add the Hessian at margins times V to `sums`."""
         X, codes, weight, _ = rows
         data = X, self.layout.d, codes, weight
-        sweep_outputs.hessian_vector(data, margin, V, *self._tile(X), lo, hi, sums)
+        sweep_outputs.hessian_vector(self.law, data, margin, V, *self._tile(X), lo, hi, sums)
+
+    def along(self, rows: Rows, Z: Any, mixes: tuple[Any, Any], lo: int, hi: int, out: Any) -> None:
+        """Add up what `sweep_outputs.along` says."""
+        sweep_outputs.along(self.law, *rows[1:3], Z, *mixes, lo, hi, out)
 
 
 @dataclass(frozen=True)
 class OnDevice:
-    """Rows on a device, of any kind."""
+    """Rows on a device, of any kind, for the softmax."""
 
     d: int
     K: int
@@ -227,3 +234,7 @@ class OnDevice:
     def hessian_vector(self, rows: Rows, margin: Any, V: Any, lo: int, hi: int, sums: Any) -> None:
         """Add the Hessian at margins times V to `sums`."""
         self.backend.outputs.hessian_vector(rows, margin, V, lo, hi, sums)
+
+    def along(self, rows: Rows, Z: Any, mixes: tuple[Any, Any], lo: int, hi: int, out: Any) -> None:
+        """Add up what `sweep_outputs.along` says."""
+        self.backend.outputs.along(*rows[1:3], Z, *mixes, lo, hi, out)

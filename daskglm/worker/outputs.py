@@ -1,4 +1,4 @@
-"""Answer requests about the softmax beside the rows, by the kernels of `output_layouts`.
+"""Answer requests about losses of K margins beside the rows, by the kernels of `output_layouts`.
 
 A block caches the class of each row and the margins of two points, K numbers a row; both are
 rebuilt from the request.
@@ -13,18 +13,18 @@ import numpy as np
 
 from daskglm.core.requests import Evaluate, EvaluateAlong, HessianVector, Totals
 from daskglm.kernels import cpu as host
-from daskglm.kernels import outputs
+from daskglm.losses.table import loss_of
 from daskglm.worker import margins
 from daskglm.worker.asked import Asked
 from daskglm.worker.class_rows import ClassRows
-from daskglm.worker.output_layouts import OnDevice, OnHost, Rows, Softmax, of_host
+from daskglm.worker.output_layouts import OnDevice, OnHost, Outputs, Rows, of_host
 from daskglm.worker.pieces import Piece
 
 NO_ROWS = np.empty((0, 0))
 
 
 class _Sweep:
-    """The rows of a request about a softmax, and how W is laid out for them."""
+    """The rows of a request about a loss of K margins, and how W is laid out for them."""
 
     def __init__(self, asked: Asked[Any]) -> None:
         self.asked, self.caches, self.K = asked, asked.caches, len(asked.problem.classes)
@@ -33,11 +33,13 @@ class _Sweep:
             for cache, block in zip(asked.caches, asked.blocks, strict=True)
         ]
 
-    def layout(self, *, columns: bool = False) -> Softmax:
+    def layout(self, *, columns: bool = False) -> Outputs:
         """Return how W is laid out; `columns`: for Grams, which are of tiles of these."""
         if self.asked.backend is not host:
             return OnDevice(self.asked.n_features, self.K, self.asked.backend)
-        return OnHost(of_host(self.asked.facts, self.K, columns=columns))
+        loss = loss_of(self.asked.problem.loss)
+        assert loss.of_margins is not None
+        return OnHost(of_host(self.asked.facts, self.K, columns=columns), loss.of_margins(loss.p1))
 
     def rows(self, i: int) -> Rows:
         """Block i as layouts take it."""
@@ -114,7 +116,7 @@ def along(asked: Asked[EvaluateAlong]) -> Totals:
     """Add up losses of combinations of evaluated points, with shifts of margins."""
     request, sweep = asked.request, _Sweep(asked)
     read, zeros = sweep.update_margins(request.points), asked.backend.zeros
-    kernels = outputs if asked.backend is host else asked.backend.outputs
+    layout, mixes = sweep.layout(), (request.coefficients, request.constants)
     tokens = [token for token, _ in request.points]
     assert request.constants is not None
     m, K = request.constants.shape
@@ -123,8 +125,7 @@ def along(asked: Asked[EvaluateAlong]) -> Totals:
         out = zeros(m), zeros(m, K), zeros(m, K, K)
         for i, lo, hi in pieces:
             Z = tuple(sweep.known[i].margins[token] for token in tokens)
-            codes, weight = sweep.known[i].codes, sweep.caches[i].weight
-            kernels.along(codes, weight, Z, request.coefficients, request.constants, lo, hi, out)
+            layout.along(sweep.rows(i), Z, mixes, lo, hi, out)
         return dict(zip(("values", "slopes", "hessians"), out, strict=True))
 
     return {**asked.backend.to_host(asked.each(work)), "rows": read}

@@ -3,22 +3,19 @@
 import numpy as np
 import pytest
 
-from daskglm.kernels.outputs import (
-    along,
-    direction_curvature,
-    probabilities,
-    softmax,
-    targets_of,
-    times_hessian,
-)
+from daskglm.kernels.softmax import direction_curvature, losses, prepared, times_hessian
+from daskglm.kernels.sweep_outputs import along, targets_of
+from daskglm.losses.multinomial import Softmax
 from tests.kernels.softmax_case import draw, hessian, sums
+
+LAW = Softmax(0.0)
 
 
 def tile(z, codes, s):
     """Value, slopes (K, n) and probabilities (K, n) of margins (K, n)."""
     z, slopes = z.copy(), np.empty_like(z)
     of = np.asarray(codes, np.int64)
-    value = softmax(z, len(z), z.shape[1], of, s, np.empty((5, z.shape[1])), slopes)
+    value = losses(LAW, z, len(z), z.shape[1], of, s, np.empty((5, z.shape[1])), slopes)
     return value, slopes, z
 
 
@@ -75,7 +72,7 @@ def test_curvature_along_a_direction_is_its_variance():
     rng = np.random.default_rng(1)
     p, s = rng.dirichlet(np.ones(4), 50).T.copy(), rng.random(50)
     b, out = rng.normal(size=4), np.empty(50)
-    direction_curvature(p, 4, b, s, 50, np.empty((5, 50)), out)
+    direction_curvature(LAW, p, 4, b, s, 50, np.empty((5, 50)), out)
     variance = b**2 @ p - (b @ p) ** 2
     np.testing.assert_allclose(out, s * variance, rtol=1e-12)
 
@@ -84,8 +81,8 @@ def test_products_with_the_hessian_of_each_row():
     rng = np.random.default_rng(2)
     z, u, s = rng.normal(size=(4, 50)), rng.normal(size=(4, 50)), rng.random(50)
     p, product = z.copy(), u.copy()
-    probabilities(p, 4, 50, np.empty((5, 50)))
-    times_hessian(p, 4, 50, s, np.empty((5, 50)), product)
+    prepared(LAW, p, 4, 50, np.empty((5, 50)))
+    times_hessian(LAW, p, 4, 50, s, np.empty((5, 50)), product)
     for t in range(50):
         H = np.diag(p[:, t]) - np.outer(p[:, t], p[:, t])
         np.testing.assert_allclose(product[:, t], s[t] * H @ u[:, t], atol=1e-15)
@@ -102,7 +99,7 @@ def test_values_along_cached_margins():
     out = np.zeros(2), np.zeros((2, 4)), np.zeros((2, 4, 4))
     steps, shifts = np.array([[1.0, 0.0], [0.25, 0.75]]), np.array([np.zeros(4), shift])
     for lo, hi in ((0, 513), (513, 1100)):
-        along(codes, weight, Z, steps, shifts, lo, hi, out)
+        along(LAW, codes, weight, Z, steps, shifts, lo, hi, out)
     for m, at in enumerate((W, mixed)):
         expected = sums(X, codes, weight, at, V)
         assert out[0][m] == pytest.approx(expected["value"], rel=1e-13)

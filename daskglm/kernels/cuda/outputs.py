@@ -101,7 +101,7 @@ def along(
     stop: int,
     out: tuple[Any, Any, Any],
 ) -> None:
-    """Add up the loss at combinations of kept margins plus shifts; see `kernels.outputs.along`."""
+    """Add up the loss at combinations of kept margins plus shifts; see `sweep_outputs.along`."""
     values, slopes, hessians = out
     K = shifts.shape[1]
     moved = cp.asarray(np.ascontiguousarray(shifts, np.float64))

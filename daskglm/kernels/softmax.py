@@ -1,38 +1,27 @@
 """The softmax on a tile of rows, on the CPU: losses, slopes and curvatures from margins.
 
-Margins and all that follows from them lie as (K, rows), so that loops run over rows in vectors. A
-row's loss is log(sum_k exp(z_k)) - z_y, which is added up as log1p of the other classes' share: so
-it is relatively exact however small it is, and so are slopes.
+This is what a loss of K margins is for kernels (`class_losses`): a module with a function of each
+of these names. `law` tells which loss it is, by its type, and has its parameter. Margins and all
+that follows from them lie as (K, rows), so that loops run over rows in vectors. A row's loss is
+log(sum_k exp(z_k)) - z_y, which is added up as log1p of the other classes' share: so it is
+relatively exact however small it is, and so are slopes.
 """
 
 from __future__ import annotations
-
-import numpy as np
 
 from daskglm.kernels.copies import copy
 from daskglm.losses.vector_math import exp, log, log1p
 from daskglm.system.compiled import compiled
 
 FAST = {"contract", "reassoc", "nsz"}
-# Rows of a tile of margins that are worked on at once.
-TILE_ROWS = 512
-
-
-@compiled(nogil=True)
-def targets_of(codes, weight, start, n, padded, of, s):  # type: ignore[no-untyped-def]
-    """Copy classes and weights of the n rows from `start` on; rows of padding have weight zero."""
-    weighted = len(weight) > 0
-    for t in range(n):
-        of[t] = codes[start + t]
-        s[t] = weight[start + t] if weighted else 1.0
-    for t in range(n, padded):
-        of[t] = 0
-        s[t] = 0.0
 
 
 @compiled(nogil=True, error_model="numpy", fastmath=FAST)
-def probabilities(z, K, n, work):  # type: ignore[no-untyped-def]
-    """Turn margins z (K, n) into probabilities, in place. `work` (2, n) is overwritten."""
+def prepared(law, z, K, n, work):  # type: ignore[no-untyped-def]
+    """Turn margins z (K, n) into what curvatures are made of, in place: probabilities.
+
+    `work` (2, n) is overwritten.
+    """
     largest, total = work[0, :n], work[1, :n]
     copy(z[0, :n], largest)
     for k in range(1, K):
@@ -55,8 +44,8 @@ def probabilities(z, K, n, work):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, error_model="numpy", fastmath=FAST)
-def softmax(z, K, n, of, s, work, slopes):  # type: ignore[no-untyped-def]
-    """Return the weighted sum of the losses; z becomes probabilities and `slopes` the slopes.
+def losses(law, z, K, n, of, s, work, slopes):  # type: ignore[no-untyped-def]
+    """Return the weighted sum of the losses; z is `prepared`, and `slopes` (K, n) become these.
 
     `of` has the classes of the rows and `s` their weights, (n,) each; `work` (5, n) is overwritten.
     The sum is not finite where a margin is not.
@@ -107,7 +96,7 @@ def softmax(z, K, n, of, s, work, slopes):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, error_model="numpy", fastmath=FAST)
-def pair_curvature(p, q, same, s, n, out):  # type: ignore[no-untyped-def]
+def pair_curvature(law, p, q, same, s, n, out):  # type: ignore[no-untyped-def]
     """Weights of the Gram of two classes: s p q of each row; of one class: s p (1 - p)."""
     for t in range(n):
         other = 1.0 - p[t] if same else q[t]
@@ -115,7 +104,7 @@ def pair_curvature(p, q, same, s, n, out):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, error_model="numpy", fastmath=FAST)
-def direction_curvature(p, K, direction, s, n, work, out):  # type: ignore[no-untyped-def]
+def direction_curvature(law, p, K, direction, s, n, work, out):  # type: ignore[no-untyped-def]
     """Curvatures along one direction in the space of classes: its variance under p, times s."""
     mean = work[0, :n]
     mean[:] = 0.0
@@ -133,7 +122,7 @@ def direction_curvature(p, K, direction, s, n, work, out):  # type: ignore[no-un
 
 
 @compiled(nogil=True, error_model="numpy", fastmath=FAST)
-def times_hessian(p, K, n, s, work, u):  # type: ignore[no-untyped-def]
+def times_hessian(law, p, K, n, s, work, u):  # type: ignore[no-untyped-def]
     """Multiply u (K, n), in place, by s (diag p - p p') of each row."""
     mean = work[0, :n]
     mean[:] = 0.0
@@ -145,53 +134,3 @@ def times_hessian(p, K, n, s, work, u):  # type: ignore[no-untyped-def]
         row, v = p[k, :n], u[k, :n]
         for t in range(n):
             v[t] = s[t] * row[t] * (v[t] - mean[t])
-
-
-@compiled(nogil=True, error_model="numpy", fastmath=FAST)
-def _sum(a):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for t in range(len(a)):
-        total += a[t]
-    return total
-
-
-@compiled(nogil=True, error_model="numpy", fastmath=FAST)
-def _sum_of_three(a, b, s):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for t in range(len(a)):
-        total += s[t] * a[t] * b[t]
-    return total
-
-
-@compiled(nogil=True, error_model="numpy")
-def along(codes, weight, Z, coefficients, shifts, start, stop, out):  # type: ignore[no-untyped-def]
-    """Add up the loss at combinations of cached margins plus shifts, over the rows [start, stop).
-
-    Z is a tuple of margins (K, n); `coefficients` (m, len(Z)) and `shifts` (m, K). Adds to `out`:
-    values (m,), slopes (m, K) and Hessians (m, K, K), derivatives in the shifts.
-    """
-    values, slopes, hessians = out
-    K = shifts.shape[1]
-    z = np.empty((K, TILE_ROWS))
-    slope = np.empty((K, TILE_ROWS))
-    work = np.empty((5, TILE_ROWS))
-    of, s = np.empty(TILE_ROWS, np.int64), np.empty(TILE_ROWS)
-    for lo in range(start, stop, TILE_ROWS):
-        n = min(lo + TILE_ROWS, stop) - lo
-        targets_of(codes, weight, lo, n, n, of, s)
-        for m in range(len(values)):
-            for k in range(K):
-                z[k] = shifts[m, k]
-                for j in range(len(Z)):
-                    c, other = coefficients[m, j], Z[j][k]
-                    for t in range(n):
-                        z[k, t] += c * other[lo + t]
-            values[m] += softmax(z, K, n, of, s, work, slope)
-            for k in range(K):
-                slopes[m, k] += _sum(slope[k, :n])
-                for j in range(k):
-                    product = _sum_of_three(z[j, :n], z[k, :n], s[:n])
-                    hessians[m, j, k] -= product
-                    hessians[m, k, j] -= product
-                    hessians[m, j, j] += product
-                    hessians[m, k, k] += product
