@@ -120,7 +120,7 @@ def test_statsmodels_has_the_same_fit(name, sm):
     np.testing.assert_allclose(other.params, fit.params, rtol=1e-10, atol=1e-14)
     np.testing.assert_allclose(other.bse, fit.bse(), rtol=1e-9)
     np.testing.assert_allclose(other.deviance, fit.deviance, rtol=1e-12)
-    np.testing.assert_allclose(other.C, fit.dispersion, rtol=1e-11)
+    np.testing.assert_allclose(other.scale, fit.dispersion, rtol=1e-11)
     np.testing.assert_allclose(other.pearson_chi2, fit.pearson_chi2, rtol=1e-11)
     if case.fit_intercept:
         np.testing.assert_allclose(other.null_deviance, fit.null_deviance, rtol=1e-12)

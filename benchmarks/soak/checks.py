@@ -43,7 +43,7 @@ def check_fit(
     Where sdca did not converge its bound has to be true. Reports of families have the objective
     over the strength of the penalty (without one, times the sum of weights).
     """
-    value, told = objective.value(w) * objective.C, report.objective
+    value, told = objective.value(w) * objective.scale, report.objective
     assert abs(told - value) <= SAME_OBJECTIVE[single_precision] * abs(value), (
         f"the objective is {value!r}, and {told!r} was told"
     )

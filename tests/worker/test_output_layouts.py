@@ -6,6 +6,7 @@ import pytest
 from daskglm.core.device import gpu
 from daskglm.kernels import for_rows
 from daskglm.kernels.records import read_only
+from daskglm.losses.multinomial import Softmax
 from daskglm.worker.output_layouts import InColumns, OnDevice, OnHost, Stored
 from tests.kernels.softmax_case import draw, sums
 
@@ -34,7 +35,7 @@ def test_each_layout_adds_up_the_same(cupy, kind):
         rows = backend.csr.Rows(*S, X.shape, pattern=False)
         codes, weight = cupy.asarray(codes), cupy.asarray(weight)
     else:
-        layout = OnHost((InColumns if kind == "columns" else Stored)(20, 4))
+        layout = OnHost((InColumns if kind == "columns" else Stored)(20, 4), Softmax(0.0))
         # of the types that kernels are compiled for
         codes, weight = codes.astype(np.int32), read_only(weight)
         rows, zeros = for_rows(X)[1], lambda *shape: np.zeros(shape)
