@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -26,7 +27,8 @@ from daskglm.losses.ordinal import (
 )
 
 if TYPE_CHECKING:
-    from daskglm.certificates.rounding import Ball, Rounding
+    from daskglm.certificates.ball import Ball
+    from daskglm.certificates.rounding import Rounding
 
 # For intercepts of classes whose Newton decrement D, times the rate at which their Hessian changes,
 # is at most this: their excess is at most so many D^2, and the distance from the best ones in the
@@ -76,12 +78,12 @@ class Constants(ABC):
     entry: float = 0.0
     has_kernels: bool = False
 
-    @property
+    @cached_property
     def sets(self) -> int:
         """Sets of coefficients of the features."""
         return self.moves.shape[0]
 
-    @property
+    @cached_property
     def count(self) -> int:
         """How many constants there are."""
         return self.moves.shape[1]
@@ -159,6 +161,22 @@ class Intercept(Constants):
         """Return those of one margin."""
         m = int(fit_intercept)
         return cls(moves=np.ones((1, m)), start=np.zeros(m), has_kernels=True)
+
+    # one number, without NumPy, whose calls would take as long as a small fit's arithmetic
+    def size(self, c: np.ndarray) -> float:
+        """Bound what it adds to the size of a row's margin."""
+        return abs(float(c[0])) if self.count else 0.0
+
+    def cost(
+        self, apart: np.ndarray, slopes: np.ndarray, off: float, radius: float, farther: float
+    ) -> tuple[float, float]:
+        """Bound slope (c - c*) by a number, and another times the norm of coefficients."""
+        slope, distance = abs(float(slopes[0])), abs(float(apart[0])) + farther
+        return slope * distance + off * distance, radius * (slope + off)
+
+    def moved(self, slopes: np.ndarray, off: float, near: float) -> float:
+        """Bound the change of all slopes up to the best constant."""
+        return (abs(float(slopes[0])) if self.count else 0.0) + off
 
     def excess(self, slopes: np.ndarray, off: float, near: float) -> float:
         """Bound it by convexity."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -41,6 +41,10 @@ class Free:
     bounds : ByTangent
         Of one objective.
     """
+
+    # whether the bound by the tangent waits until that by the Hessian proves nothing: that one is
+    # of second order, and the other lags behind it
+    waits: ClassVar[bool] = False
 
     def __init__(self, bounds: ByTangent) -> None:
         self.bounds, self.objective, self.loss = bounds, bounds.objective, bounds.loss

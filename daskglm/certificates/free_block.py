@@ -64,10 +64,9 @@ class FreeHessian(NamedTuple):
     reach: float = 0.0
 
 
+NONE = np.empty(0, np.int64)
 # A block that proves nothing.
-UNKNOWN = FreeHessian(
-    np.empty(0, np.int64), HessianFactor(np.empty((0, 0)), math.inf, math.inf, np.empty(0))
-)
+UNKNOWN = FreeHessian(NONE, HessianFactor(np.empty((0, 0)), math.inf, math.inf, np.empty(0)))
 
 
 def block_of(point: Point) -> FreeHessian | None:
@@ -106,9 +105,12 @@ def features_of(objective: Objective, w: np.ndarray) -> np.ndarray:
 
     Those with a bound on one side count where they are not at it.
     """
-    kinks, d = objective.penalty.feature_kinks, objective.n_features
+    penalty, d = objective.penalty, objective.n_features
+    if penalty.is_held:
+        return NONE
+    kinks = penalty.feature_kinks
     inside = (w[:d] > kinks.lower) & (w[:d] < kinks.upper)
-    return np.flatnonzero(objective.penalty.may_be_free & inside)
+    return np.flatnonzero(penalty.may_be_free & inside)
 
 
 def entries_of(objective: Objective, features: np.ndarray) -> np.ndarray:
@@ -242,6 +244,8 @@ def moved_gradient(objective: Objective, free: FreeHessian, near: float) -> np.n
 
 class FreeBlock(Free):
     """Free coefficients of one margin: the intercept, and features by a block of the Hessian."""
+
+    waits = True
 
     @property
     def wants_hessian(self) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from daskglm.certificates.ball import Ball
 from daskglm.certificates.constants import Constants
 from daskglm.certificates.hessian_factor import FEW, UNIT, GradientError, HessianFactor, excess
 from daskglm.core.column_requests import ColumnMoments
@@ -61,21 +62,6 @@ class Norms(NamedTuple):
 
 
 Vector = np.ndarray | Norms
-
-
-class Ball(NamedTuple):
-    """A ball that holds all rows: |x - centre| <= radius."""
-
-    centre: np.ndarray | None
-    radius: float
-
-    def margins(self, step: np.ndarray, n_features: int) -> float:
-        """Bound on the change of any margin by a step in the coefficients and the intercept."""
-        change = step[:n_features]
-        constant = float(step[n_features]) if len(step) > n_features else 0.0
-        if self.centre is not None:
-            constant += float(self.centre @ change)
-        return self.radius * float(np.linalg.norm(change)) + abs(constant)
 
 
 class Rounding:
@@ -211,7 +197,10 @@ class Rounding:
 
     def of_constants(self, v: Vector) -> np.ndarray:
         """Return the constants of a vector, which may be on a device; of norms, the intercept's."""
-        return np.array(v[1:] if isinstance(v, Norms) else to_host(v[self.n_features :]))
+        if isinstance(v, Norms):
+            return np.array(v[1:])
+        found: np.ndarray = v[self.n_features :]
+        return found if isinstance(found, np.ndarray) else to_host(found)
 
     def norm(self, v: Vector) -> float:
         """Return the norm of a vector without its constants."""
@@ -422,26 +411,32 @@ class Rounding:
         features, off = self.features(gradient, error), error.slopes + error.adding
         if not self.constants.count:
             return features
-        moved = self.constants.moved(self.of_constants(gradient), off, near)
+        return self._moved(features, self.of_constants(gradient), off, near)
+
+    def _moved(self, features: float, slopes: np.ndarray, off: float, near: float) -> float:
+        """Return the norm by the features at the best constants, of that at these ones."""
+        moved = self.constants.moved(slopes, off, near)
         return features + self.ball.radius * moved if math.isfinite(moved) else math.inf
 
     def cost(
-        self, w: Vector, gradient: Vector, off: float, ball: Ball, intercept_radius: float
+        self, w: Vector, slopes: np.ndarray, off: float, ball: Ball, intercept_radius: float
     ) -> tuple[float, float]:
         """Bound g_c.(c - c*), by a number and another times a norm; see `Constants.cost`.
 
         Parameters
         ----------
-        w, gradient : (size,) arrays, or their norms
+        w : (size,) array, or its norms
+        slopes : (count,) array
+            g_c, computed.
         off : float
-            Bound on the norm of the error of g_c.
+            Bound on the norm of its error.
         ball : Ball
             Holds all rows.
         intercept_radius : float
             Of one intercept.
         """
-        constants, slopes = self.constants, self.of_constants(gradient)
-        if not (slopes.any() or off > 0.0):
+        constants = self.constants
+        if not (off > 0.0 or slopes.any()):
             return 0.0, 0.0
         apart = self.of_constants(w) - constants.start
         if ball.centre is not None:
@@ -473,12 +468,12 @@ class Rounding:
         if not self.constants.count or not self.strong:
             return self._fall(features)
 
-        off = error.slopes + error.adding
-        first, second = self.cost(w, gradient, off, self.ball, intercept_radius)
+        slopes, off = self.of_constants(gradient), error.slopes + error.adding
+        first, second = self.cost(w, slopes, off, self.ball, intercept_radius)
         norm, largest = self.norm(w), math.sqrt(2.0 * max(value, 0.0) / self.strong)
-        settled = self.constants.excess(self.of_constants(gradient), off, near)
+        settled = self.constants.excess(slopes, off, near)
         here = min(first + second * norm, settled)
-        bound = self._fall(self.steepest(gradient, error, near)) + here
+        bound = self._fall(self._moved(features, slopes, off, near)) + here
         for _ in range(IMPROVED):
             rest = 4.0 * self.strong * (first + second * largest)
             moved = (features + math.sqrt(features * features + rest)) / (2.0 * self.strong)

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from daskglm.certificates.ball import Ball
 from daskglm.certificates.bounds import Bounds, Certify
 from daskglm.certificates.certificate import Certificate, TangentCertificate
 from daskglm.certificates.free import Free, Settled
 from daskglm.certificates.hessian_factor import FEW, UNIT, GradientError
 from daskglm.certificates.lower_bound import Tangent, largest_norm, lower_bound
-from daskglm.certificates.rounding import EXACT, RANDOM_SIGNS, Ball
+from daskglm.certificates.rounding import EXACT, RANDOM_SIGNS
 
 if TYPE_CHECKING:
     from daskglm.objectives.point import Point
@@ -59,7 +60,9 @@ class ByTangent(Bounds):
             return self._by_rates(point)
         if not self.proves:
             return math.nan
-        found, is_held = min(point.excess, point.tangent_bound), self.penalty.is_held
+        found, is_held = point.excess, self.penalty.is_held
+        if not (self.free.waits and math.isfinite(found)):
+            found = min(found, point.tangent_bound)
         # where nothing but the Hessian can bound features, and that cannot: only the gradient tells
         if not (found < point.value or is_held or self.free.may_prove(point)):
             return math.nan
@@ -145,7 +148,8 @@ class ByTangent(Bounds):
         if math.isfinite(point.near):
             return self.at_best_constants(point, gradient, off, constant)
         ball, radius = Ball(None, rounding.radius), objective.intercept_radius
-        first, second = rounding.cost(point.w, point.gradient, constant, ball, radius)
+        slopes = rounding.of_constants(point.gradient)
+        first, second = rounding.cost(point.w, slopes, constant, ball, radius)
         penalty = self.penalty
         if second > 0.0:
             largest = largest_norm(penalty.feature_kinks, penalty.counted_curvature, point.value)

@@ -77,7 +77,7 @@ def hessian_vector(asked: Asked[HessianVector]) -> Totals:
 
 def along(asked: Asked[EvaluateAlong]) -> Totals:
     """Add up losses of combinations of evaluated points, with a constant each."""
-    law, request, caches = asked.law, asked.request, asked.caches
+    law, request, caches, backend = asked.law, asked.request, asked.caches, asked.backend
     read = update_margins(asked, request.points)
     tokens = [token for token, _ in request.points]
     r, k = len(request.coefficients), len(tokens) + 1
@@ -92,8 +92,8 @@ def along(asked: Asked[EvaluateAlong]) -> Totals:
         for i, lo, hi in pieces:
             cache = caches[i]
             of = cache.y, cache.weight, cache.offset
-            Z = [cache.margins[t] for t in tokens] or [asked.backend.zeros(len(cache.y))]
-            asked.backend.margins.along(law, *of, tuple(Z), coefficients, lo, hi, out)
+            Z = [cache.margins[t] for t in tokens] or [backend.zeros(len(cache.y))]
+            backend.margins.along(law, *of, tuple(Z), coefficients, lo, hi, out)
         values, slopes, hessians = out
         return {"values": values, "slopes": slopes[:, -k:], "hessians": hessians[:, -k:, -k:]}
 

@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from daskglm.certificates.ball import Ball
 from daskglm.certificates.constants import Intercept, Intercepts, Thresholds, contrasts
 from daskglm.certificates.hessian_factor import GradientError
-from daskglm.certificates.rounding import EXACT, Ball, Rounding
+from daskglm.certificates.rounding import EXACT, Rounding
 from daskglm.core.facts import DataSummary
 from daskglm.losses.ordinal import LOSS
 from daskglm.losses.table import find
@@ -32,7 +33,7 @@ def test_without_an_intercept_nothing_is_added():
 
 def test_an_intercept_whose_best_value_may_be_anywhere_has_no_bound_but_by_nearness():
     rounding, zero = made(fit_intercept=True), np.zeros(3)
-    assert rounding.cost(W, zero, 0.1, rounding.ball, math.inf) == (math.inf, 0.0)
+    assert rounding.cost(W, zero[2:], 0.1, rounding.ball, math.inf) == (math.inf, 0.0)
     assert rounding.convex(W, zero, 7.0, ERROR, math.inf) == math.inf
     # where there is no slope, it is the best one
     assert rounding.convex(W, np.append(G[:2], 0.0), 7.0, EXACT, math.inf) == pytest.approx(0.845)

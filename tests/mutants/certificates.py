@@ -28,7 +28,7 @@ FAULTS = [
     Fault(
         "strong convexity: the features' slopes do not change up to the best intercept",
         "certificates/rounding.py",
-        "bound = self._fall(self.steepest(gradient, error, near)) + here",
+        "bound = self._fall(self._moved(features, slopes, off, near)) + here",
         "bound = self._fall(features) + here",
         "certificates/test_rounding.py certificates/test_family_bounds.py",
     ),
