@@ -153,7 +153,7 @@ def _fit_now(
 ) -> list[LinearModel]:
     began, (X, y, weight, known, beside) = time.perf_counter(), data
     how = {"sample_weight": weight, "client": client, **beside}
-    if find(settings.loss).two_classes:
+    if find(settings.loss).of_margins is not None:
         each_of = train_path(X, y, settings, Cs, **how, starts=start)
         return [model._adopt(each, known) for model, each in zip(models, each_of, strict=True)]
     with open_grid(X, y, settings, **how, start=start) as grid:

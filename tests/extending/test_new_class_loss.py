@@ -87,3 +87,11 @@ def test_it_is_refused_where_only_the_softmax_is_known():
     model = daskglm.fit(X, Y, loss="label_smoothing", C=np.inf)
     with pytest.raises(ValueError, match=r"label_smoothing.*multinomial"):
         model.inference(X, Y)
+
+
+def test_a_path_has_the_fits_of_each_strength():
+    given = {"loss": "label_smoothing(0.2)", "tol": 1e-9}
+    for C, model in zip((0.1, 1.0), daskglm.fit(X, Y, C=[0.1, 1.0], **given), strict=True):
+        alone = daskglm.fit(X, Y, C=C, **given)
+        assert model.report_.objective == pytest.approx(alone.report_.objective, rel=1e-8)
+        assert model.report_.relative_gap <= 1e-9
