@@ -7,6 +7,7 @@ delayed objects.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,35 @@ KNOWN = (
     "cudf",
     "dask_cudf",
     "distributed",
+    "daskglm",
 )
+
+
+@dataclass(frozen=True)
+class Named:
+    """Rows whose features have names: in memory, or delayed blocks.
+
+    Parameters
+    ----------
+    rows : rows of a block, or list of delayed blocks
+    names : tuple of str
+        One for each feature.
+    frames : tuple of delayed objects
+        Of a dask dataframe: the bundles that blocks are made of, whose "X" has an index.
+    divisions : tuple, optional
+        Those of a dask dataframe.
+    """
+
+    rows: Any
+    names: tuple[str, ...]
+    frames: tuple[Any, ...] = ()
+    divisions: tuple[Any, ...] | None = None
+
+    @property
+    def shape(self) -> tuple[Any, int]:
+        """Rows, nan where they are not known, and features."""
+        n = np.nan if isinstance(self.rows, list) else self.rows.shape[0]
+        return n, len(self.names)
 
 
 def plain(values: Any) -> Any:

@@ -22,7 +22,7 @@ from daskglm.core.arguments import shown
 from daskglm.core.device import to_host
 from daskglm.data.alignment import bundles, is_delayed, is_frame, same_length, unbundle
 from daskglm.data.blocks import Block, to_block, with_order
-from daskglm.data.containers import is_future, plain
+from daskglm.data.containers import Named, is_future, plain
 from daskglm.data.frames import refuse_category
 from daskglm.data.sparse_rows import check_csr, checked_chunk, is_sparse, to_csr
 from daskglm.data.values import CONSTANTS, Place, constant, refuse_masked, refuse_no_numbers
@@ -139,6 +139,8 @@ def partitions(
         Where X, y and what is beside them do not fit together, before anything is scheduled.
     """
     X = plain(X)
+    named = X if isinstance(X, Named) else None
+    X = X if named is None else named.rows
     beside = y, sample_weight, offset, exposure, clusters
     given = dict(zip(BESIDE, map(plain, beside), strict=True))
     given |= {name: _constant_or(given[name], name) for name in CONSTANTS}
@@ -157,7 +159,7 @@ def partitions(
     if is_dask(X):
         return (_from_frame if is_frame(X) else _from_array)(X, given, how)
     if isinstance(X, (list, tuple)) and len(X) and all(is_delayed(part) for part in X):
-        return _from_delayed(X, given, how)
+        return _from_delayed(X, given, how, named)
     if isinstance(X, str):
         raise TypeError(f"X is the string {X!r}; read it first, e.g. with daskglm.read_svmlight")
     if is_sparse(X):
@@ -166,7 +168,7 @@ def partitions(
                 "X is %s; converted to CSR once", getattr(X, "format", type(X).__name__).upper()
             )
         X = to_csr(X, Place())
-    columns = None
+    columns = None if named is None else named.names
     if hasattr(X, "columns"):
         given, X = _take_columns(X, given)
         columns = tuple(map(str, X.columns))
@@ -252,6 +254,8 @@ def check_widths(sizes: Sequence[tuple[int, int | None]]) -> None:
 
 def feature_names(X: Any, *beside: Any) -> np.ndarray | None:
     """Return the names of a frame's features if all are strings, as scikit-learn keeps them."""
+    if isinstance(X, Named):
+        return np.asarray(X.names, dtype=object)
     if is_delayed(X) or not hasattr(X, "columns"):  # a delayed object has every attribute
         return None
     _refuse_columns(list(X.columns))
@@ -466,12 +470,17 @@ def _chunked_like(values: Any, X: Any, name: str) -> Any:
 
 
 # ---- delayed blocks
-def _from_delayed(X: Sequence[Any], given: dict[str, Any], how: dict[str, Any]) -> Partitions:
+def _from_delayed(
+    X: Sequence[Any], given: dict[str, Any], how: dict[str, Any], named: Named | None
+) -> Partitions:
     others = [
         [None] * len(X) if values is None and name != "y" else like_blocks(X, values, name)
         for name, values in given.items()
     ]
-    return Partitions(None, _blocks(list(X), others, how), None, tuple(X), **how)
+    if named is None:
+        return Partitions(None, _blocks(list(X), others, how), None, tuple(X), **how)
+    lazy = _blocks(list(X), others, how, named.names, ordered=bool(named.frames))
+    return Partitions(None, lazy, named.names, tuple(X), frames=named.frames, **how)
 
 
 def like_blocks(X: Sequence[Any], values: Any, name: str) -> list[Any]:
@@ -490,13 +499,25 @@ def like_blocks(X: Sequence[Any], values: Any, name: str) -> list[Any]:
     return list(values)
 
 
-def _blocks(X: list[Any], others: list[list[Any]], how: dict[str, Any]) -> list[Any]:
+def _blocks(
+    X: list[Any],
+    others: list[list[Any]],
+    how: dict[str, Any],
+    columns: tuple[str, ...] | None = None,
+    *,
+    ordered: bool = False,
+) -> list[Any]:
     import dask
 
-    make = dask.delayed(to_block)
+    make = dask.delayed(_ordered_block if ordered else to_block)
     return [
-        make(*parts, place=Place(i), **how) for i, parts in enumerate(zip(X, *others, strict=True))
+        make(*parts, place=Place(i, columns), **how)
+        for i, parts in enumerate(zip(X, *others, strict=True))
     ]
+
+
+def _ordered_block(*parts: Any, **how: Any) -> Block:
+    return with_order(to_block(*parts, **how))
 
 
 def _rows(values: Any, run: slice) -> Any:
@@ -508,6 +529,7 @@ def _rows(values: Any, run: slice) -> Any:
 
 def is_lazy(X: Any) -> bool:
     """Return whether X is a dask collection or a list of delayed blocks or futures."""
+    X = X.rows if isinstance(X, Named) else X
     if isinstance(X, (list, tuple)):
         return len(X) > 0 and all(hasattr(part, "__dask_graph__") or is_future(part) for part in X)
     wrapped = type(X).__module__.startswith("xarray.")

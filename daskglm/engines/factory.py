@@ -104,8 +104,8 @@ def _reading(data: Partitions, client: Any, where: DeviceConfig, threads: int | 
 
 
 @contextlib.contextmanager
-def client_for(data: Partitions, client: Any) -> Iterator[Any]:
-    """Yield the client to run on, or None for this process.
+def client_for(lazy: bool, client: Any) -> Iterator[Any]:
+    """Yield the client to run on, or None for this process; `lazy` says whether data are.
 
     Within a task the thread leaves the worker's pool meanwhile, else there might be no thread to
     load blocks.
@@ -116,7 +116,7 @@ def client_for(data: Partitions, client: Any) -> Iterator[Any]:
         return
     import distributed
 
-    if client is None and data.arrays is None:
+    if client is None and lazy:
         with contextlib.suppress(ValueError):
             client = distributed.get_client()
     if client is not None and _in_task():

@@ -69,6 +69,7 @@ class LinearRegressor(Ridge):
         upper_bounds: Any = None,
         groups: Any = None,
         standardize: bool = False,
+        schema: Any = None,
     ) -> None:
         super().__init__(
             alpha,
@@ -95,6 +96,7 @@ class LinearRegressor(Ridge):
             upper_bounds=upper_bounds,
             groups=groups,
             standardize=standardize,
+            schema=schema,
         )
         self.loss = loss
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -15,7 +16,7 @@ from daskglm.core.arguments import check_flag, starting_point
 from daskglm.core.decisions import predicted
 from daskglm.core.device import on_device
 from daskglm.data.beside import refuse_another_order
-from daskglm.data.containers import plain
+from daskglm.data.containers import Named, plain
 from daskglm.data.partitions import feature_names, is_lazy
 from daskglm.data.targets import in_memory, rows_of
 from daskglm.data.values import Place
@@ -26,11 +27,15 @@ from daskglm.estimators.infer import inference_of
 from daskglm.estimators.parameters import settings_of
 from daskglm.estimators.row_numbers import residuals
 from daskglm.estimators.score_rows import accuracy
+from daskglm.estimators.tables import as_rows, as_table, design_of_model, with_roles
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.inference import InferenceConfig
 from daskglm.fitting.record import FitRecord
 from daskglm.fitting.report import Report
 from daskglm.fitting.runner import Trained, train
+from daskglm.frames.design import Design
+from daskglm.frames.schema import schema_of
+from daskglm.kernels.coded_rows import Coded
 from daskglm.worker.prediction import Margins, checked_rows, dense, in_kind, with_offset
 
 
@@ -50,6 +55,9 @@ class LinearModel(BaseEstimator):
     report_: Report
     record_: FitRecord
     fitted_with_: tuple[str, ...]
+    schema: Any
+    schema_: Design
+    roles_: dict[str, str]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -78,11 +86,33 @@ class LinearModel(BaseEstimator):
         settings = self._settings(**more)
         settings.check(one_fit=True)
         start = self._start(start)
-        beside = {"offset": offset, "exposure": exposure}
-        X, y, sample_weight, known = self._taken(X, y, sample_weight, **beside)
-        data = {"sample_weight": sample_weight, **beside}
-        work = partial(self._fit_now, X, y, settings, known, data, start, client)
-        return awaitable_on(client, is_lazy(X), work)
+        beside = {"sample_weight": sample_weight, "offset": offset, "exposure": exposure}
+
+        def work(X: Any, y: Any, settings: FitConfig, known: Known, data: dict[str, Any]) -> Any:
+            return self._fit_now(X, y, settings, known, data, start, client)
+
+        return self._on_rows(X, y, beside, settings, client, work)
+
+    def _on_rows(
+        self,
+        X: Any,
+        y: Any,
+        beside: dict[str, Any],
+        settings: Any,
+        client: Any,
+        work: Callable[[Any, Any, Any, Known, dict[str, Any]], Any],
+    ) -> Any:
+        """Return what `work` makes of data as solvers want them, of settings and what is known.
+
+        `beside` has sample_weight, and offset and exposure if the fit takes them; `settings` are
+        those of one fit, or a list of them. An awaitable where the client is asynchronous.
+        """
+        schema = schema_of(self.schema)
+        X = plain(X)
+        beside = with_roles(schema.roles, X, {"exposure": None, **beside})
+        X, y, beside["sample_weight"], known = self._taken(X, y, **beside)
+        of_fit = partial(as_rows, X, y, settings, known, beside, schema, client)
+        return awaitable_on(client, is_lazy(X), lambda: work(*of_fit()))
 
     def _start(self, given: Any) -> Any:
         """Return where a fit starts: as given, or with `warm_start` where the previous one ended.
@@ -104,7 +134,9 @@ class LinearModel(BaseEstimator):
         y = plain(y)
         sample_weight = plain(sample_weight)
         _refuse_empty_array(X)
-        known = Known(feature_names(X, y, sample_weight, *beside.values()), added_in(beside))
+        roles = {"sample_weight": sample_weight, **beside}
+        roles = {role: name for role, name in roles.items() if isinstance(name, str)}
+        known = Known(feature_names(X, y, *roles.values()), added_in(beside), roles)
         return (*((X, y, sample_weight) if is_lazy(X) else in_memory(X, y, sample_weight)), known)
 
     def _fit_now(
@@ -121,7 +153,13 @@ class LinearModel(BaseEstimator):
 
     def _adopt(self, trained: Trained, known: Known) -> LinearModel:
         self.n_features_in_ = trained.report.n_features
-        self.fitted_with_ = known.fitted_with
+        self.fitted_with_, self.roles_ = known.fitted_with, dict(known.roles)
+        for name in ("schema_", "feature_names_out_"):
+            self.__dict__.pop(name, None)
+        if known.design is not None:
+            self.schema_ = known.design
+            self.n_features_in_ = len(known.design.columns)
+            self.feature_names_out_ = np.array(known.design.names, dtype=object)
         if known.names is not None:
             self.feature_names_in_ = known.names
         elif hasattr(self, "feature_names_in_"):
@@ -151,14 +189,24 @@ class LinearModel(BaseEstimator):
     ) -> Any:
         """Return `finish` of the margins of X, less y if it is given, in the container of X."""
         check_is_fitted(self)
-        X = with_columns_of_fit(self, X, (offset, exposure))
+        design = None if isinstance(X, (Named, Coded)) else design_of_model(self)
+        if design is not None:
+            X = as_table(X, design)
+        roles = getattr(self, "roles_", {})
+        added = with_roles(roles, plain(X), {"offset": offset, "exposure": exposure})
+        offset, exposure = added["offset"], added["exposure"]
+        if design is None:
+            X = with_columns_of_fit(self, X, (offset, exposure))
         X, beside = with_offset(X, offset, exposure)
+        X = X.rows if isinstance(X, Named) else X
         if hasattr(self, "classes_"):
             refuse_another_order(offset, self.classes_.tolist(), Place())
         if y is not None:
             beside = beside._replace(values={**beside.values, "y": plain(y)})
         features = getattr(self, "feature_names_in_", None)
-        if isinstance(X, (list, tuple)) and is_lazy(X):
+        if design is not None or isinstance(X, Coded):
+            pass  # by names, or rows of coefficients
+        elif isinstance(X, (list, tuple)) and is_lazy(X):
             X = list(X)
         elif hasattr(X, "map_partitions") or hasattr(X, "map_blocks") or on_device(X):
             if hasattr(X, "_meta") and hasattr(X._meta, "columns"):
@@ -178,7 +226,8 @@ class LinearModel(BaseEstimator):
                     self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
                 )
             features = None  # by now an array
-        of = Margins(dense(self.coef_), np.atleast_1d(self._constants), finish, names, features)
+        constants = np.atleast_1d(self._constants)
+        of = Margins(dense(self.coef_), constants, finish, names, features, design)
         return in_kind(X, of, like=like, beside=beside)
 
     def inference(

@@ -7,7 +7,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -16,14 +15,15 @@ import sklearn
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping, process_routing
 
 from daskglm.core.arguments import check_choice, check_flag, is_whole, shown
+from daskglm.data.containers import Named
 from daskglm.data.partitions import is_lazy, partitions
-from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.fit_path import grid_of_C
 from daskglm.estimators.fitted_data import Known, check_added, with_columns_of_fit
 from daskglm.estimators.logistic import LogisticRegression
 from daskglm.estimators.penalty_parameters import l1_ratios_of
 from daskglm.estimators.regularization_path import check_relax, check_share
 from daskglm.estimators.scorers import DEFAULT, Decided, Scoring, defined, number
+from daskglm.estimators.tables import design_of_model, encoded
 from daskglm.estimators.validation import scores_of, wants_rows
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.cv_splits import check_splits
@@ -118,7 +118,7 @@ class LogisticRegressionCV(LogisticRegression):
         Seed of folds that are drawn, and of solvers that draw.
     use_legacy_attributes : bool, default True
         Layout of the attributes below, as in scikit-learn 1.9.
-    penalty_factor, P2, lower_bounds, upper_bounds, positive, groups, standardize
+    penalty_factor, P2, lower_bounds, upper_bounds, positive, groups, standardize, schema
         As of `LogisticRegression`. (The `groups` of `fit` are for the splitter.)
 
     Attributes
@@ -208,6 +208,7 @@ class LogisticRegressionCV(LogisticRegression):
         positive: bool = False,
         groups: Any = None,
         standardize: bool = False,
+        schema: Any = None,
     ) -> None:
         self.Cs = Cs
         self.eps = eps
@@ -237,6 +238,7 @@ class LogisticRegressionCV(LogisticRegression):
         self.positive = positive
         self.groups = groups
         self.standardize = standardize
+        self.schema = schema
 
     def _params(self) -> dict[str, Any]:
         ratios = l1_ratios_of(self.penalty, self.l1_ratios)
@@ -324,13 +326,16 @@ class LogisticRegressionCV(LogisticRegression):
             scoring.check_offsets()
         beside = {} if offset is None else {"offset": offset}
         check_added(self, "score", beside)
-        X = with_columns_of_fit(self, X, (y, sample_weight, offset))
-        X, y, weight, _ = self._taken(X, y, given.pop("sample_weight", None), **beside)
+        if design_of_model(self) is None:
+            X = with_columns_of_fit(self, X, (y, sample_weight, offset))
+        asked = {"y": y, "sample_weight": given.pop("sample_weight", None), **beside}
+        X, beside = encoded(self, X, asked)
+        X, y, weight, _ = self._taken(X, beside.pop("y"), beside.pop("sample_weight"), **beside)
         arrays = partitions(X, y, weight, classify=True, **beside).arrays
         assert arrays is not None
         if weight is not None:
             given["sample_weight"] = arrays[2]
-        model, rows = self, arrays[0]
+        model, rows = self, (Named(arrays[0], X.names) if isinstance(X, Named) else arrays[0])
         if offset is not None:
             decided = Decided(self.classes_, joint=self._fitted_together)
             model, rows = decided, self.decision_function(rows, arrays[3])
@@ -377,10 +382,12 @@ class LogisticRegressionCV(LogisticRegression):
         self._check_relax(settings)
         if offset is not None:
             plan.scoring.check_offsets()
-        X, y, sample_weight, known = self._taken(X, y, sample_weight, offset=offset)
         beside = {"sample_weight": sample_weight, "offset": offset}
-        work = partial(self._choose, X, y, settings, known, beside, client, plan)
-        return awaitable_on(client, is_lazy(X), work)
+
+        def work(X: Any, y: Any, settings: FitConfig, known: Known, data: dict[str, Any]) -> Any:
+            return self._choose(X, y, settings, known, data, client, plan)
+
+        return self._on_rows(X, y, beside, settings, client, work)
 
     def _check_relax(self, settings: FitConfig) -> None:
         """Raise ValueError for what is no flag, and where nothing is fitted again."""

@@ -221,7 +221,7 @@ class GeneralizedLinearRegressor(FamilyRegressor):
         Whether to start from the coefficients of the previous fit.
     random_state, n_jobs, verbose, progress, stop, solver_options, device, device_memory_limit
         As of `LogisticRegression`.
-    penalty_factor, P2, lower_bounds, upper_bounds, positive, groups, standardize
+    penalty_factor, P2, lower_bounds, upper_bounds, positive, groups, standardize, schema
         See `daskglm.fit`.
 
     Attributes
@@ -277,6 +277,7 @@ class GeneralizedLinearRegressor(FamilyRegressor):
         positive: bool = False,
         groups: Any = None,
         standardize: bool = False,
+        schema: Any = None,
     ) -> None:
         self.family = family
         self.link = link
@@ -302,6 +303,7 @@ class GeneralizedLinearRegressor(FamilyRegressor):
         self.positive = positive
         self.groups = groups
         self.standardize = standardize
+        self.schema = schema
 
     @property
     def _loss(self) -> str:  # type: ignore[override]
@@ -365,6 +367,7 @@ class OneFamily(FamilyRegressor):
         positive: bool = False,
         groups: Any = None,
         standardize: bool = False,
+        schema: Any = None,
     ) -> None:
         self.alpha = alpha
         self.fit_intercept = fit_intercept
@@ -388,6 +391,7 @@ class OneFamily(FamilyRegressor):
         self.positive = positive
         self.groups = groups
         self.standardize = standardize
+        self.schema = schema
 
     @property
     def _loss(self) -> str:  # type: ignore[override]
@@ -475,6 +479,7 @@ class TweedieRegressor(OneFamily):
         positive: bool = False,
         groups: Any = None,
         standardize: bool = False,
+        schema: Any = None,
     ) -> None:
         super().__init__(
             alpha=alpha,
@@ -499,6 +504,7 @@ class TweedieRegressor(OneFamily):
             positive=positive,
             groups=groups,
             standardize=standardize,
+            schema=schema,
         )
         self.power = power
         self.link = link

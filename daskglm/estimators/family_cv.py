@@ -13,8 +13,6 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from daskglm.core.arguments import check_choice
-from daskglm.data.partitions import is_lazy
-from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.cv_plot import draw_cv
 from daskglm.estimators.families import GeneralizedLinearRegressor
 from daskglm.estimators.fitted_data import Known
@@ -66,7 +64,7 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         one standard error of it.
     relax : bool, default False
         Whether the features that an L1 penalty has selected are fitted again without it.
-    penalty_factor, P2, lower_bounds, upper_bounds, positive, groups, standardize
+    penalty_factor, P2, lower_bounds, upper_bounds, positive, groups, standardize, schema
         See `daskglm.fit`.
     cv : int, scikit-learn splitter, iterable of (train, test), or None
         Folds, as in scikit-learn; None is 5. Dask collections take a number: their rows are
@@ -129,6 +127,7 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         positive: bool = False,
         groups: Any = None,
         standardize: bool = False,
+        schema: Any = None,
         fit_intercept: bool = True,
         solver: str = "auto",
         max_iter: int | None = None,
@@ -157,6 +156,7 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         self.positive = positive
         self.groups = groups
         self.standardize = standardize
+        self.schema = schema
         self.fit_intercept = fit_intercept
         self.solver = solver
         self.max_iter = max_iter
@@ -253,16 +253,18 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         kinked = penalty.l1_ratio > 0.0 or penalty.is_bounded
         if isinstance(alphas, int) and self.eps is None and not kinked:
             alphas = np.geomspace(LARGEST, LEAST, alphas)
-        beside = {"offset": offset, "exposure": exposure}
-        X, y, sample_weight, known = self._taken(X, y, sample_weight, **beside)
-        how = {"sample_weight": sample_weight, **beside, "client": client}
+        beside = {"sample_weight": sample_weight, "offset": offset, "exposure": exposure}
+        how: dict[str, Any] = {"client": client}
         how |= {"cv": DEFAULT_FOLDS if self.cv is None else self.cv, "split_params": split_params}
         choose = self._choose
         if kinked or len(ratios) > 1 or isinstance(alphas, int):
             check_gradient(settings)
             choose = partial(self._choose_of_path, ratios)
-        work = partial(choose, X, y, settings, known, alphas, how)
-        return awaitable_on(client, is_lazy(X), work)
+
+        def work(X: Any, y: Any, settings: FitConfig, known: Known, data: dict[str, Any]) -> Any:
+            return choose(X, y, settings, known, alphas, {**how, **data})
+
+        return self._on_rows(X, y, beside, settings, client, work)
 
     def _params(self) -> dict[str, Any]:
         return {**super()._params(), "l1_ratio": max(ratios_of(self.l1_ratio))}

@@ -8,15 +8,13 @@ import numbers
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from daskglm.data.partitions import is_lazy
-from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.base import LinearModel
+from daskglm.estimators.fitted_data import Known
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.multinomial_path import train_path
 from daskglm.fitting.open_grid import open_grid, warn_unsolved
@@ -134,25 +132,24 @@ def fit_path(
                 "for all of them, or one for each"
             )
         start = list(start) * (len(values) // len(start))
-    beside = {"offset": offset, "exposure": exposure}
-    data = (*model._taken(X, y, sample_weight, **beside), beside)
-    return awaitable_on(
-        client,
-        is_lazy(data[0]),
-        partial(_fit_now, models, data, settings, Cs, start, client),
-    )
+    beside = {"sample_weight": sample_weight, "offset": offset, "exposure": exposure}
+
+    def work(X: Any, y: Any, settings: FitConfig, known: Known, data: dict[str, Any]) -> Any:
+        return _fit_now(models, (X, y, known, data), settings, Cs, start, client)
+
+    return model._on_rows(X, y, beside, settings, client, work)
 
 
 def _fit_now(
     models: list[LinearModel],
-    data: tuple[Any, Any, Any, Any, dict[str, Any]],
+    data: tuple[Any, Any, Known, dict[str, Any]],
     settings: FitConfig,
     Cs: np.ndarray,
     start: Any,
     client: Any,
 ) -> list[LinearModel]:
-    began, (X, y, weight, known, beside) = time.perf_counter(), data
-    how = {"sample_weight": weight, "client": client, **beside}
+    began, (X, y, known, beside) = time.perf_counter(), data
+    how = {"client": client, **beside}
     if find(settings.loss).of_margins is not None:
         each_of = train_path(X, y, settings, Cs, **how, starts=start)
         return [model._adopt(each, known) for model, each in zip(models, each_of, strict=True)]

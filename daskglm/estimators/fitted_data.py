@@ -5,6 +5,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,10 +19,16 @@ ADDED = {"offset": 0.0, "exposure": 1.0}
 
 
 class Known(NamedTuple):
-    """Names of the features of a fit, where they have names, and which of `ADDED` it was given."""
+    """Names of the features of a fit, where they have names, and which of `ADDED` it was given.
+
+    `roles` are the columns beside the features that were given by name, `design` that of a table
+    with levels.
+    """
 
     names: np.ndarray | None
     fitted_with: tuple[str, ...] = ()
+    roles: Mapping[str, str] = MappingProxyType({})
+    design: Any = None
 
 
 def added_in(beside: Mapping[str, Any]) -> tuple[str, ...]:

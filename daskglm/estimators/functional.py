@@ -67,6 +67,7 @@ def fit(
     positive: bool = False,
     groups: Any = None,
     standardize: bool = False,
+    schema: Any = None,
     checkpoint: Any = None,
     checkpoint_every: int | str = "60s",
     resume: Any = None,
@@ -171,7 +172,7 @@ def fit(
         Bounds of coefficients, which may be infinite. Features that a dict lacks have none.
     positive : bool, default False
         Whether no coefficient may be negative: lower_bounds=0.
-    groups : (d,) array of labels, or list of lists of feature numbers or names, optional
+    groups : (d,) array of labels, list of lists of feature numbers or names, or "factors", optional
         Group lasso: the L1 part is r sum_G sqrt(size of G) |w_G|_2. Features that no list has are
         groups of their own. Wants l1_ratio above 0, and no bounds.
     standardize : bool, default False
@@ -264,6 +265,7 @@ def fit(
         "positive": positive,
         "groups": groups,
         "standardize": standardize,
+        "schema": schema,
     }
     if family is None:
         model = _estimator(loss, class_weight, params)

@@ -97,6 +97,7 @@ class HuberRegressor(Regressor):
         positive: bool = False,
         groups: Any = None,
         standardize: bool = False,
+        schema: Any = None,
     ) -> None:
         self.epsilon = epsilon
         self.max_iter = max_iter
@@ -121,6 +122,7 @@ class HuberRegressor(Regressor):
         self.positive = positive
         self.groups = groups
         self.standardize = standardize
+        self.schema = schema
 
     def _check(self) -> None:
         """Raise ValueError for parameters that no fit can use."""

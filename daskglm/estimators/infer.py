@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import _check_feature_names
 
-from daskglm.data.containers import plain
+from daskglm.data.containers import Named, plain
 from daskglm.data.partitions import Partitions, feature_names, is_lazy
 from daskglm.data.targets import in_memory
 from daskglm.engines.factory import awaitable_on
@@ -18,6 +18,7 @@ from daskglm.estimators.fitted_record import record_of_fit
 from daskglm.estimators.inference import Inference, names_of
 from daskglm.estimators.joint_parameters import joint_parameters
 from daskglm.estimators.parameters import threads_of
+from daskglm.estimators.tables import count_of_coefficients, design_of_model, encoded, with_roles
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.inference import InferenceConfig, infer
 from daskglm.fitting.record import AVERAGED, RELAXED, FitRecord
@@ -49,17 +50,22 @@ def inference_of(
     _check_kind(record)
     joint = joint_parameters(model, loss, config.reference, intercept=record.fit_intercept)
     w = _coefficients(model, settings) if joint is None else joint.params
+    X = plain(X)
+    beside = with_roles(getattr(model, "roles_", {}), X, beside)
     check_added(model, "inference", beside)
-    X = with_columns_of_fit(model, X, beside.values())
-    beside = {name: plain(values) for name, values in beside.items()}
+    design = design_of_model(model)
+    if design is None:
+        X = with_columns_of_fit(model, X, beside.values())
+    X, beside = encoded(model, X, {name: plain(values) for name, values in beside.items()})
     given = [value for value in beside.values() if isinstance(value, str)]
     names = feature_names(X, *given)
     columns = None if names is None else tuple(map(str, names))
-    data = _partitions(model, X, beside, loss, names)
-    of = names_of(columns, model.n_features_in_, fit_intercept=record.fit_intercept)
+    data = _partitions(model, X, beside, loss, names if design is None else None)
+    d = count_of_coefficients(model)
+    of = names_of(columns, d, fit_intercept=record.fit_intercept)
     order: tuple[int, ...] = ()
     if joint is not None:
-        of, order = joint.names(of[: model.n_features_in_]), joint.order
+        of, order = joint.names(of[:d]), joint.order
 
     def work() -> Inference:
         classes = getattr(model, "classes_", None)
@@ -68,7 +74,7 @@ def inference_of(
         client = where["client"]
         found = infer(data, settings, w, config, of, classes=classes, order=order, client=client)
         ref, intercept = loss.ref, record.fit_intercept
-        return Inference(of, ref, config, found, intercept, record, columns)
+        return Inference(of, ref, config, found, intercept, record, columns, design)
 
     return awaitable_on(where["client"], is_lazy(X), work)
 
@@ -113,11 +119,11 @@ def _partitions(
             name: np.asarray(values) if isinstance(values, (list, tuple)) else values
             for name, values in beside.items()
         }
-    known = np.empty((0, 0)) if names is None else pd.DataFrame(columns=names)
-    _check_feature_names(model, known, reset=False)
+    if not isinstance(X, Named):
+        known = np.empty((0, 0)) if names is None else pd.DataFrame(columns=names)
+        _check_feature_names(model, known, reset=False)
     data = rows_of(X, loss=loss, **beside)
-    if data.width is not None and data.width != model.n_features_in_:
-        raise ValueError(
-            f"X has {data.width} features, but the model was fitted to {model.n_features_in_}"
-        )
+    d = count_of_coefficients(model)
+    if data.width is not None and data.width != d:
+        raise ValueError(f"X has {data.width} features, but the model was fitted to {d}")
     return data

@@ -17,6 +17,7 @@ from daskglm.estimators.inference_table import Summary
 from daskglm.estimators.row_numbers import leverages
 from daskglm.fitting.inference import InferenceConfig, Inferred, fixed_dispersion
 from daskglm.fitting.record import FitRecord
+from daskglm.frames.design import Design
 from daskglm.losses.base import Loss
 from daskglm.losses.ordinal import is_ordinal, link_of_loss
 from daskglm.losses.table import JOINT_LOSSES, loss_of
@@ -93,6 +94,7 @@ class Inference:
     fit_intercept: bool
     record: FitRecord
     columns: tuple[str, ...] | None = None
+    design: Design | None = None
 
     @property
     def loss(self) -> Loss:
@@ -348,7 +350,12 @@ class Inference:
                 "than two classes; the model's predict_proba has the probabilities"
             )
         model = MeanModel(
-            self.found.params, self.found.cov, self.loss, self.fit_intercept, self.columns
+            self.found.params,
+            self.found.cov,
+            self.loss,
+            self.fit_intercept,
+            self.columns,
+            self.design,
         )
         reach = self.quantile(level)
         beside = offset, exposure

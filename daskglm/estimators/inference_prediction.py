@@ -16,6 +16,8 @@ from daskglm.data.frames import with_features
 from daskglm.data.partitions import is_dask, is_lazy
 from daskglm.data.targets import rows_of
 from daskglm.data.values import Place
+from daskglm.estimators.tables import as_table, with_roles
+from daskglm.frames.design import Design
 from daskglm.losses.base import LOGISTIC, Loss
 from daskglm.losses.links import LOGIT, Link
 from daskglm.worker.prediction import Margins, checked_rows, in_kind, with_offset
@@ -26,7 +28,7 @@ COLUMNS = ("mean", "se", "lower", "upper")
 class MeanModel(NamedTuple):
     """A fit to predict from: coefficients (p,), the intercept last, and their covariance (p, p).
 
-    `columns` names features that have names.
+    `columns` names features that have names, `design` is that of a table with levels.
     """
 
     params: np.ndarray
@@ -34,6 +36,7 @@ class MeanModel(NamedTuple):
     loss: Loss
     fit_intercept: bool
     columns: tuple[str, ...] | None
+    design: Design | None = None
 
     @property
     def n_features(self) -> int:
@@ -49,13 +52,18 @@ def predict_mean(
     Intervals reach so many standard errors to each side; see `Inference.predict`.
     """
     finish = partial(_finished, link=_link_of(model.loss) if response else None, reach=reach)
-    X, beside = with_offset(plain(X), offset, exposure)
-    X = _checked(model, X)
+    X = plain(X)
+    if model.design is not None:
+        X = as_table(X, model.design)
+        added = with_roles(model.design.roles, X, {"offset": offset, "exposure": exposure})
+        offset, exposure = added["offset"], added["exposure"]
+    X, beside = with_offset(X, offset, exposure)
+    X = X if model.design is not None else _checked(model, X)
     d = model.n_features
     # the offset is added to all; the model of zeros tells it
     models = np.vstack([model.params, _root(model.cov).T, np.zeros(len(model.params))])
     intercepts = models[:, d] if model.fit_intercept else np.zeros(len(models))
-    of = Margins(models[:, :d], intercepts, finish, COLUMNS, model.columns)
+    of = Margins(models[:, :d], intercepts, finish, COLUMNS, model.columns, model.design)
     return _as_frames(in_kind(X, of, like=np.empty((0, len(COLUMNS))), beside=beside), X)
 
 

@@ -44,7 +44,7 @@ class ElasticNet(Ridge):
         Whether no coefficient may be negative.
     random_state : int, optional
         Seed of solvers that draw.
-    penalty_factor, P2, lower_bounds, upper_bounds, groups, standardize
+    penalty_factor, P2, lower_bounds, upper_bounds, groups, standardize, schema
         See `daskglm.fit`.
     solver, n_jobs, verbose, progress, stop, solver_options, device, device_memory_limit
         As of `LogisticRegression`.
@@ -94,6 +94,7 @@ class ElasticNet(Ridge):
         upper_bounds: Any = None,
         groups: Any = None,
         standardize: bool = False,
+        schema: Any = None,
         solver: str = "auto",
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -120,6 +121,7 @@ class ElasticNet(Ridge):
         self.upper_bounds = upper_bounds
         self.groups = groups
         self.standardize = standardize
+        self.schema = schema
         self.solver = solver
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -196,6 +198,7 @@ class Lasso(ElasticNet):
         upper_bounds: Any = None,
         groups: Any = None,
         standardize: bool = False,
+        schema: Any = None,
         solver: str = "auto",
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -223,6 +226,7 @@ class Lasso(ElasticNet):
             upper_bounds=upper_bounds,
             groups=groups,
             standardize=standardize,
+            schema=schema,
             solver=solver,
             n_jobs=n_jobs,
             verbose=verbose,

@@ -70,7 +70,7 @@ class LogisticRegression(Classifier):
         `daskglm.solvers.sdca.sdca`.
     device, device_memory_limit
         See `daskglm.fit`.
-    penalty_factor, P2, lower_bounds, upper_bounds, positive, groups, standardize
+    penalty_factor, P2, lower_bounds, upper_bounds, positive, groups, standardize, schema
         Penalties that differ among features, bounds of coefficients, group lasso: see
         `daskglm.fit`. Of more than two classes they are the same for all.
 
@@ -135,6 +135,7 @@ class LogisticRegression(Classifier):
         positive: bool = False,
         groups: Any = None,
         standardize: bool = False,
+        schema: Any = None,
     ) -> None:
         self.penalty = penalty
         self.C = C
@@ -163,6 +164,7 @@ class LogisticRegression(Classifier):
         self.positive = positive
         self.groups = groups
         self.standardize = standardize
+        self.schema = schema
 
     @property
     def _fitted_together(self) -> bool:

@@ -115,6 +115,7 @@ class OrdinalRegression(ClassifierMixin, LinearModel):
         positive: bool = False,
         groups: Any = None,
         standardize: bool = False,
+        schema: Any = None,
     ) -> None:
         self.penalty = penalty
         self.C = C
@@ -140,6 +141,7 @@ class OrdinalRegression(ClassifierMixin, LinearModel):
         self.positive = positive
         self.groups = groups
         self.standardize = standardize
+        self.schema = schema
 
     @property
     def _loss(self) -> str:  # type: ignore[override]

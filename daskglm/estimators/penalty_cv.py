@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -12,8 +11,6 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from daskglm.core.arguments import is_number, shown
-from daskglm.data.partitions import is_lazy
-from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.cv_plot import draw_cv
 from daskglm.estimators.fitted_data import Known
 from daskglm.estimators.lasso import SELECTIONS as ORDERS
@@ -129,6 +126,7 @@ class ElasticNetCV(ElasticNet):
         upper_bounds: Any = None,
         groups: Any = None,
         standardize: bool = False,
+        schema: Any = None,
         device: str | None = None,
         device_memory_limit: int | str | None = None,
     ) -> None:
@@ -148,6 +146,7 @@ class ElasticNetCV(ElasticNet):
             upper_bounds=upper_bounds,
             groups=groups,
             standardize=standardize,
+            schema=schema,
             n_jobs=n_jobs,
             verbose=verbose,
             device=device,
@@ -238,11 +237,14 @@ class ElasticNetCV(ElasticNet):
         settings = self._settings(**more)
         settings.check()
         ratios, alphas = self._plan(settings)
-        X, y, sample_weight, known = self._taken(X, y, sample_weight, offset=offset)
-        how = {"sample_weight": sample_weight, "offset": offset, "client": client}
+        beside = {"sample_weight": sample_weight, "offset": offset}
+        how: dict[str, Any] = {"client": client}
         how |= {"cv": DEFAULT_FOLDS if self.cv is None else self.cv, "split_params": split_params}
-        work = partial(self._choose, X, y, settings, known, ratios, alphas, how)
-        return awaitable_on(client, is_lazy(X), work)
+
+        def work(X: Any, y: Any, settings: FitConfig, known: Known, data: dict[str, Any]) -> Any:
+            return self._choose(X, y, settings, known, ratios, alphas, {**how, **data})
+
+        return self._on_rows(X, y, beside, settings, client, work)
 
     def _plan(self, settings: FitConfig) -> tuple[list[float], np.ndarray | int]:
         """Return what is to be tried: values of l1_ratio, and strengths or their number.
@@ -420,6 +422,7 @@ class LassoCV(ElasticNetCV):
         upper_bounds: Any = None,
         groups: Any = None,
         standardize: bool = False,
+        schema: Any = None,
         device: str | None = None,
         device_memory_limit: int | str | None = None,
     ) -> None:
@@ -446,6 +449,7 @@ class LassoCV(ElasticNetCV):
             upper_bounds=upper_bounds,
             groups=groups,
             standardize=standardize,
+            schema=schema,
             device=device,
             device_memory_limit=device_memory_limit,
         )

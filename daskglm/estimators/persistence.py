@@ -41,10 +41,18 @@ from daskglm.estimators.quantile import QuantileRegressor
 from daskglm.estimators.ridge import Ridge
 from daskglm.estimators.svm import LinearSVC
 from daskglm.estimators.svr import LinearSVR
+from daskglm.estimators.tables import count_of_coefficients, design_of_model, for_design
 from daskglm.fitting import schema
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.record import FitRecord
 from daskglm.fitting.report import Report, as_dict
+from daskglm.frames.file import (
+    ROLES,
+    design_from_json,
+    design_to_json,
+    schema_from_json,
+    schema_to_json,
+)
 from daskglm.losses.ordinal import is_ordinal
 from daskglm.losses.table import JOINT_LOSSES
 from daskglm.system.files import replace_file
@@ -74,7 +82,7 @@ _KEYS = (
     "n_iter",
     "report",
 )
-_OPTIONAL = ("arrays", "family_parameter", "scale", "tried", "fitted_with")
+_OPTIONAL = ("arrays", "family_parameter", "scale", "tried", "fitted_with", "design", "roles")
 _RECORD = "record"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -129,15 +137,15 @@ def save(model: Any, path: str | os.PathLike) -> None:
             "the model has coefficients that are not finite, which cannot be saved: fit it again "
             "on scaled columns"
         )
-    names = getattr(model, "feature_names_in_", None)
+    names, design = getattr(model, "feature_names_in_", None), design_of_model(model)
     content = {
         "format": FORMAT,
         "version": VERSION,
         "estimator": name,
-        "params": {key: param(key, value) for key, value in model.get_params(deep=False).items()},
+        "params": _params_to_json(model),
         "classes": classes_to_json(model.classes_) if hasattr(model, "classes_") else None,
-        "n_features": int(model.n_features_in_),
-        "feature_names": None if names is None else [str(each) for each in names],
+        "n_features": count_of_coefficients(model),
+        "feature_names": None if names is None or design else [str(each) for each in names],
         "coef": coef.tolist(),
         "intercept": intercept.tolist(),
         "n_iter": np.asarray(model.n_iter_).tolist(),
@@ -146,6 +154,10 @@ def save(model: Any, path: str | os.PathLike) -> None:
         },
         _RECORD: record_file.to_json(record, model),
     }
+    if design is not None:
+        content["design"] = design_to_json(design)
+    if roles := getattr(model, "roles_", {}):
+        content["roles"] = dict(roles)
     if fitted_with := getattr(model, "fitted_with_", ()):
         content["fitted_with"] = list(fitted_with)
     if hasattr(model, "family_parameter_"):
@@ -286,6 +298,14 @@ def _restore(
         together = loss.name in JOINT_LOSSES
         n_iter = schema.iterations(content["n_iter"], (1,) if together else shapes[1])
         names = schema.feature_names(content["feature_names"], d)
+        design = design_from_json(content["design"]) if "design" in content else None
+        if design is not None:
+            if names is not None or len(design.names) != d:
+                raise ValueError(f"a design of {len(design.names)} coefficients, the model of {d}")
+            names = np.array(design.names, dtype=object)
+        roles = _roles(content.get("roles", {}))
+        if design is not None:
+            settings = for_design(settings, design)
         for penalty in (settings.penalty, record.penalty):
             penalty.for_features(d, names)
         fitted_with = _fitted_with(content.get("fitted_with", []))
@@ -307,8 +327,12 @@ def _restore(
         raise ValueError(f"{path} is damaged: {what}") from error
     model.n_features_in_ = d
     model.coef_ = coef
-    model.fitted_with_ = fitted_with
+    model.fitted_with_, model.roles_ = fitted_with, roles
     _set_found(model, record, report)
+    if design is not None:
+        model.schema_, model.feature_names_out_ = design, names
+        model.n_features_in_ = len(design.columns)
+        names = np.array(design.columns, dtype=object)
     if names is not None:
         model.feature_names_in_ = names
     if classes is None:
@@ -334,7 +358,10 @@ def _set_found(model: Any, record: FitRecord, report: Report) -> None:
 
 def _with_params(cls: Any, saved: Any) -> tuple[Any, FitConfig]:
     """Make an estimator with parameters that a fit can use; return its settings, too."""
-    params = schema.params(saved)
+    of_tables = schema_from_json(saved.get("schema")) if isinstance(saved, dict) else None
+    if of_tables is not None:
+        saved = {**saved, "schema": None}
+    params = schema.params(saved) | ({} if of_tables is None else {"schema": of_tables})
     unknown = sorted(set(params) - set(cls().get_params(deep=False)))
     if unknown:
         raise ValueError(f"{cls.__name__} has no parameter {unknown[0]!r}")
@@ -367,6 +394,22 @@ def _record(content: dict[str, Any], model: Any, settings: FitConfig) -> FitReco
     if [(key, schema.number(value, key)) for key, value in told.items()] != list(known.items()):
         raise ValueError(f"it has {told} beside a record of {known}")
     return record
+
+
+def _params_to_json(model: Any) -> dict[str, Any]:
+    """Return the parameters of an estimator; raises ValueError for what a file cannot hold."""
+    params = model.get_params(deep=False)
+    of_tables = schema_to_json(params.pop("schema"))
+    found = {key: param(key, value) for key, value in params.items()}
+    return found | ({} if of_tables is None else {"schema": of_tables})
+
+
+def _roles(saved: Any) -> dict[str, str]:
+    """Check the columns beside the features."""
+    right = isinstance(saved, dict) and all(isinstance(name, str) for name in saved.values())
+    if not right or set(saved) - set(ROLES):
+        raise ValueError(f"it has the roles {shown(saved)}")
+    return dict(saved)
 
 
 def _fitted_with(saved: Any) -> tuple[str, ...]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from daskglm.core.arguments import is_number, shown
-from daskglm.data.partitions import is_lazy
-from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.base import LinearModel
 from daskglm.estimators.fitted_data import Known
 from daskglm.estimators.fitted_record import record_of_fit
@@ -87,6 +84,7 @@ class QuantileRegressor(Regressor):
         positive: bool = False,
         groups: Any = None,
         standardize: bool = False,
+        schema: Any = None,
     ) -> None:
         self.quantile = quantile
         self.alpha = alpha
@@ -111,6 +109,7 @@ class QuantileRegressor(Regressor):
         self.positive = positive
         self.groups = groups
         self.standardize = standardize
+        self.schema = schema
 
     @property
     def _loss(self) -> str:  # type: ignore[override]
@@ -171,10 +170,12 @@ class QuantileRegressor(Regressor):
         for settings in each:
             settings.check()
         start = self._start(start)
-        X, y, sample_weight, known = self._taken(X, y, sample_weight, **beside)
-        data = {"sample_weight": sample_weight, **beside}
-        work = partial(self._fit_each, X, y, each, known, data, start, client)
-        return awaitable_on(client, is_lazy(X), work)
+
+        def work(X: Any, y: Any, each: list[FitConfig], known: Known, data: dict[str, Any]) -> Any:
+            return self._fit_each(X, y, each, known, data, start, client)
+
+        beside["sample_weight"] = sample_weight
+        return self._on_rows(X, y, beside, each, client, work)
 
     def _fit_each(
         self,

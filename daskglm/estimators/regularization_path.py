@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from daskglm.core.arguments import check_choice, check_flag, is_number, is_whole
-from daskglm.data.partitions import is_lazy
-from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.base import LinearModel
 from daskglm.estimators.families import GeneralizedLinearRegressor
 from daskglm.estimators.fit_path import MOST_VALUES, values_of
+from daskglm.estimators.fitted_data import Known
 from daskglm.estimators.logistic import LogisticRegression
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.open_grid import warn_unsolved
@@ -128,6 +126,7 @@ def regularization_path(
     positive: bool = False,
     groups: Any = None,
     standardize: bool = False,
+    schema: Any = None,
     sample_weight: Any = None,
     offset: Any = None,
     exposure: Any = None,
@@ -209,6 +208,7 @@ def regularization_path(
         positive=positive,
         groups=groups,
         standardize=standardize,
+        schema=schema,
         device=device,
     )
     settings = model._settings(
@@ -226,11 +226,13 @@ def regularization_path(
         alphas = np.sort(values_of(alphas, "alphas", zero=True))[::-1]
     check_count(n_alphas, "n_alphas")
     check_share(eps, optional=True)
-    beside = {"offset": offset, "exposure": exposure}
-    X, y, sample_weight, known = model._taken(X, y, sample_weight, **beside)
-    data = {"X": X, "y": y, "sample_weight": sample_weight, **beside}
-    work = partial(_path, data, settings, known.names, alphas, n_alphas, eps, client)
-    return awaitable_on(client, is_lazy(X), work)
+    beside = {"sample_weight": sample_weight, "offset": offset, "exposure": exposure}
+
+    def work(X: Any, y: Any, settings: FitConfig, known: Known, data: dict[str, Any]) -> Any:
+        names = known.names if known.design is None else np.array(known.design.names, object)
+        return _path({"X": X, "y": y, **data}, settings, names, alphas, n_alphas, eps, client)
+
+    return model._on_rows(X, y, beside, settings, client, work)
 
 
 def check_gradient(settings: FitConfig) -> None:

@@ -38,7 +38,7 @@ class Ridge(RegressorMixin, LinearModel):
         mean, as scikit-learn's do.
     positive : bool, default False
         Whether no coefficient may be negative.
-    penalty_factor, P2, lower_bounds, upper_bounds, groups, standardize
+    penalty_factor, P2, lower_bounds, upper_bounds, groups, standardize, schema
         See `daskglm.fit`.
 
     Attributes
@@ -87,6 +87,7 @@ class Ridge(RegressorMixin, LinearModel):
         upper_bounds: Any = None,
         groups: Any = None,
         standardize: bool = False,
+        schema: Any = None,
     ) -> None:
         self.alpha = alpha
         self.C = C
@@ -112,6 +113,7 @@ class Ridge(RegressorMixin, LinearModel):
         self.upper_bounds = upper_bounds
         self.groups = groups
         self.standardize = standardize
+        self.schema = schema
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Any:
         """Fit to numbers; arguments, result and errors as for classifiers.

@@ -48,8 +48,10 @@ def residuals(
 class _Features:
     """What is asked of a model about its features, of those of an inference."""
 
-    def __init__(self, columns: tuple[str, ...] | None, count: int) -> None:
-        self.n_features_in_ = count
+    def __init__(self, of: Any, count: int) -> None:
+        self.n_features_in_, columns = count, of.columns
+        if of.design is not None:
+            self.schema_, self.roles_, columns = of.design, of.design.roles, of.design.columns
         if columns is not None:
             self.feature_names_in_ = np.asarray(columns, dtype=object)
 
@@ -57,7 +59,7 @@ class _Features:
 def leverages(of: Any, X: Any, y: Any, sample_weight: Any, **beside: Any) -> Any:
     """Return leverages of rows; see `Inference.leverage`."""
     found, d = of.found, len(of.found.params) - of.fit_intercept
-    features = _Features(of.columns, d)
+    features = _Features(of, d)
     data = taken(features, X, y, sample_weight, of.loss, **beside)
     intercept = found.params[d:] if of.fit_intercept else np.zeros(1)
     coef, curvature = found.params[None, :d], of.config.curvature

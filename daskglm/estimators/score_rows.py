@@ -26,6 +26,7 @@ from daskglm.data.targets import in_memory
 from daskglm.data.values import Place
 from daskglm.estimators.fitted_data import check_added, with_columns_of_fit
 from daskglm.estimators.fitted_record import loss_of_fit
+from daskglm.estimators.tables import design_of_model, encoded, with_roles
 from daskglm.fitting.runner import rows_of
 from daskglm.losses.base import Loss
 from daskglm.worker.prediction import decision_values, dense, plus_offset
@@ -122,12 +123,19 @@ def taken(
         raise ValueError(
             f"{type(model).__name__} requires y to be passed, but the target y is None"
         )
+    X = plain(X)
+    named = {"offset": None, "exposure": None, "sample_weight": sample_weight, **beside}
+    beside = with_roles(getattr(model, "roles_", {}), X, named)
     check_added(model, method, beside)
-    X = with_columns_of_fit(model, X, (y, sample_weight, *beside.values()))
-    y = plain(y)
-    sample_weight = plain(sample_weight)
+    design = design_of_model(model)
+    if design is None:
+        X = with_columns_of_fit(model, X, (y, *beside.values()))
+    X, beside = encoded(model, X, {"y": y, **beside})
+    y, sample_weight = plain(beside.pop("y")), plain(beside.pop("sample_weight"))
     given = (X, y, sample_weight) if is_lazy(X) else in_memory(X, y, sample_weight)
     data = rows_of(*given, loss, **beside)
+    if design is not None:
+        return data
     names = feature_names(X, y, sample_weight, *beside.values())
     _check_feature_names(
         model, np.empty((0, 0)) if names is None else pd.DataFrame(columns=names), reset=False

@@ -68,6 +68,7 @@ class LinearSVC(Classifier):
         positive: bool = False,
         groups: Any = None,
         standardize: bool = False,
+        schema: Any = None,
     ) -> None:
         self.penalty = penalty
         self.loss = loss
@@ -97,6 +98,7 @@ class LinearSVC(Classifier):
         self.positive = positive
         self.groups = groups
         self.standardize = standardize
+        self.schema = schema
 
     @property
     def _loss(self) -> str:  # type: ignore[override]

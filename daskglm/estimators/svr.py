@@ -26,7 +26,7 @@ class LinearSVR(Regressor):
     dual : bool or "auto", default "auto"
         True solves the dual problem, by "sdca". False and "auto" leave the choice to `solver`; the
         first loss refuses False, as scikit-learn does.
-    l1_ratio, penalty_factor, P2, lower_bounds, upper_bounds, positive, groups, standardize
+    l1_ratio, penalty_factor, P2, lower_bounds, upper_bounds, positive, groups, standardize, schema
         As of `LogisticRegression`. The first loss takes `l1_ratio` and none of the others.
 
     Attributes
@@ -74,6 +74,7 @@ class LinearSVR(Regressor):
         positive: bool = False,
         groups: Any = None,
         standardize: bool = False,
+        schema: Any = None,
     ) -> None:
         self.epsilon = epsilon
         self.tol = tol
@@ -101,6 +102,7 @@ class LinearSVR(Regressor):
         self.positive = positive
         self.groups = groups
         self.standardize = standardize
+        self.schema = schema
 
     @property
     def _loss(self) -> str:  # type: ignore[override]

@@ -41,7 +41,7 @@ def loaded(data: Partitions, settings: FitConfig, client: Any) -> Iterator[Loade
     """
     loss, began = find(settings.loss), time.perf_counter()
     with (
-        client_for(data, client) as running,
+        client_for(data.arrays is None, client) as running,
         contextlib.closing(
             make_engine(
                 data, running, settings.where(), read=settings.out_of_core, threads=settings.threads

@@ -137,6 +137,10 @@ def _by_name(given: Any, names: Sequence[str], default: float) -> np.ndarray:
     return np.full(len(names), float(given) if is_number(given) else default)
 
 
+# Groups of the coefficients of each factor of a table.
+BY_FACTOR = "factors"
+
+
 def are_lists(groups: Any) -> bool:
     """Return whether groups are lists of features; else they are a label for each feature."""
     return bool(len(groups)) and all(is_sequence(each) for each in groups)
@@ -144,6 +148,8 @@ def are_lists(groups: Any) -> bool:
 
 def check_groups(groups: Any) -> None:
     """Raise ValueError for what is no `groups`."""
+    if isinstance(groups, str) and groups == BY_FACTOR:
+        return
     if not is_sequence(groups) or not len(groups):
         raise ValueError(
             f"groups={shown(groups)} must be an array with a label for each feature, or a list of "

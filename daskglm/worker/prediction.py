@@ -29,7 +29,9 @@ from daskglm.data.values import (
     refuse_masked,
     refuse_no_numbers,
 )
+from daskglm.frames.design import Design
 from daskglm.kernels import backend_of, for_rows
+from daskglm.kernels.coded_rows import Coded
 
 # Rows that are multiplied at a time, so that a float32 X is never copied whole to float64.
 ROWS = 1 << 16
@@ -53,6 +55,8 @@ def decision_values(
     """
     if on_device(X):
         return _finite(_on_device(float_rows(X, place), coef) + intercept)
+    if isinstance(X, Coded):
+        return _finite(X @ coef.T + intercept)
     X = checked_rows(X, place)
     X = frame_rows(X, place) if hasattr(X, "iloc") else X
     X = X if sp.issparse(X) else np.asarray(X)
@@ -137,7 +141,7 @@ class Margins(NamedTuple):
     """What turns rows into predictions: see `in_kind`.
 
     `features` are the names of the columns of frames, in the order of `coef`; None: their places
-    tell.
+    tell. `design` is that of tables with levels.
     """
 
     coef: np.ndarray
@@ -145,6 +149,7 @@ class Margins(NamedTuple):
     finish: Finish
     names: Any = None
     features: Sequence[str] | None = None
+    design: Design | None = None
 
 
 class Beside(NamedTuple):
@@ -298,7 +303,9 @@ def with_offset(X: Any, offset: Any, exposure: Any) -> tuple[Any, Beside]:
 
 def _part(X: Any, given: Mapping[str, Any], of: Margins, place: Place = HERE) -> np.ndarray:
     """Return predictions of rows in memory, of one partition or of all."""
-    if of.features is not None and hasattr(X, "iloc"):
+    if of.design is not None:
+        X = of.design.encode(of.design.read(X, place), place)
+    elif of.features is not None and hasattr(X, "iloc"):
         X = with_features(X, of.features, place=place)
     values = decision_values(X, of.coef, of.intercept, place)
     added = added_to_margins(given.get("offset"), given.get("exposure"), len(values), place)

@@ -1,0 +1,146 @@
+"""Tables with names, on their way into a fit and into what a fitted model is asked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from daskglm.core.arguments import shown
+from daskglm.data.containers import Named, plain
+from daskglm.data.partitions import is_lazy
+from daskglm.engines.factory import client_for
+from daskglm.estimators.fitted_data import Known
+from daskglm.fitting.config import FitConfig
+from daskglm.frames.design import Design
+from daskglm.frames.schema import Schema
+from daskglm.frames.take import How, encode, has_levels, is_table, learn
+
+# Arguments of a penalty that name features.
+OF_FEATURES = ("penalty_factor", "lower_bounds", "upper_bounds")
+
+
+def with_roles(roles: Mapping[str, str], X: Any, beside: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is beside X, with columns of these roles where X has them and nothing is given.
+
+    One of offset and exposure stands for the other, as in `fitted_data.lacks`.
+    """
+    found = dict(beside)
+    if not is_table(X):
+        return found
+    added = any(beside.get(name) is not None for name in ("offset", "exposure"))
+    for role, column in roles.items():
+        known = added and role in ("offset", "exposure")
+        if role in found and found[role] is None and column in X.columns and not known:
+            found[role] = column
+    return found
+
+
+def as_rows(
+    X: Any,
+    y: Any,
+    settings: Any,
+    known: Known,
+    beside: dict[str, Any],
+    schema: Schema,
+    client: Any,
+) -> tuple[Any, Any, Any, Known, dict[str, Any]]:
+    """Return data of a fit with tables as rows by codes, and settings for their coefficients.
+
+    Data that are no table, or of plain numbers, are returned as they are. `settings` are those of
+    one fit, or a list of them. Cost: one pass over the rows of a table.
+    """
+    given = {"y": y, **beside}
+    if not has_levels(X, given, schema):
+        _refuse_factors(settings)
+        return X, y, settings, known, beside
+    first: FitConfig = settings[0] if isinstance(settings, list) else settings
+    how = How(schema, math.isfinite(first.C), bool(first.fit_intercept))
+    with client_for(is_lazy(X), client) as running:
+        table = learn(X, given, how, client=running, keep=not first.out_of_core)
+    found = dict(table.beside)
+    y = found.pop("y")
+    known = known._replace(design=table.design)
+    if isinstance(settings, list):
+        settings = [for_design(each, table.design) for each in settings]
+    else:
+        settings = for_design(settings, table.design)
+    return table.X, y, settings, known, found
+
+
+def encoded(model: Any, X: Any, beside: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return a table as rows of a fitted model's coefficients, and what is beside them.
+
+    Rows of a model that was not fitted to a table are returned as they are.
+    """
+    design = design_of_model(model)
+    if design is None or isinstance(X, Named):
+        return X, dict(beside)
+    return encode(as_table(X, design), beside, design)
+
+
+def design_of_model(model: Any) -> Design | None:
+    """Return the design of a model that was fitted to a table with levels, or None."""
+    return getattr(model, "schema_", None)
+
+
+def count_of_coefficients(model: Any) -> int:
+    """Return the number of coefficients of features."""
+    design = design_of_model(model)
+    return int(model.n_features_in_) if design is None else len(design.names)
+
+
+def as_table(X: Any, design: Design) -> Any:
+    """Return X as a table: a series or a dict of values is one row.
+
+    Raises TypeError for what has no names.
+    """
+    X = plain(X)
+    if isinstance(X, pd.Series):
+        return X.to_frame().T.infer_objects()
+    if isinstance(X, Mapping):
+        one = not any(np.ndim(value) for value in X.values())
+        return pd.DataFrame([dict(X)] if one else dict(X))
+    if is_table(X):
+        return X
+    raise TypeError(
+        f"X is a {type(X).__name__}, but the model was fitted to a table with the columns "
+        f"{shown(list(design.columns))}: give a dataframe, or a dict of values"
+    )
+
+
+# ---- settings
+def for_design(settings: FitConfig, design: Design) -> FitConfig:
+    """Return settings whose penalty names coefficients where the user's names columns."""
+    penalty = settings.penalty
+    changed: dict[str, Any] = {
+        name: _spread_out(given, design)
+        for name in OF_FEATURES
+        if isinstance(given := getattr(penalty, name), Mapping)
+    }
+    if isinstance(penalty.groups, str):
+        changed["groups"] = design.groups
+    return settings if not changed else replace(settings, penalty=replace(penalty, **changed))
+
+
+def _spread_out(given: Mapping[str, Any], design: Design) -> dict[str, Any]:
+    """Return numbers by coefficient, of which a name of a column means all of it."""
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        names = [] if name in design.names else design.columns_of(name)
+        found |= dict.fromkeys(names or [name], value)
+    return found
+
+
+def _refuse_factors(settings: Any) -> None:
+    """Raise ValueError for groups by factor of rows that have none."""
+    for each in settings if isinstance(settings, list) else [settings]:
+        if isinstance(each.penalty.groups, str):
+            raise ValueError(
+                f"groups={each.penalty.groups!r} wants a table with factors: give a dataframe with "
+                "columns of text or categories, or groups of features by number"
+            )

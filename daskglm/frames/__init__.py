@@ -1,0 +1,1 @@
+"""Tables with names: a schema that is learned in one pass, rows by codes of categories."""

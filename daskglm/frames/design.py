@@ -1,0 +1,213 @@
+"""A fitted design: from columns by name to rows by codes and numbers, and names of coefficients."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from daskglm.core.warn import warn
+from daskglm.data.values import Place
+from daskglm.frames.read import Codes, RawFrame, read, width_of
+from daskglm.frames.terms import Coding, Interaction, Table, Term
+from daskglm.kernels.coded_rows import Coded, Tables
+
+# Features that an error or a warning names.
+NAMED = 8
+
+
+class UnseenLevelWarning(UserWarning):
+    """Rows have levels that the fit has not seen, and were taken as the schema says."""
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Columns of numbers: names, and what stands for those that are missing (nan: an error)."""
+
+    names: tuple[str, ...] = ()
+    fills: tuple[float, ...] = ()
+    small: bool = False
+
+
+@dataclass(frozen=True)
+class Design:
+    """How columns become coefficients: factors first, then combinations, then numbers.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        Those of the table that are features, in their order.
+    terms : tuple of terms
+        With codes, in the order of their coefficients.
+    numbers : Numbers
+    numeric : tuple of str
+        Columns that are numbers whatever their dtype.
+    roles : dict of str to str
+        Columns beside the features: exposure, offset, sample_weight, clusters.
+    """
+
+    columns: tuple[str, ...]
+    terms: tuple[Term, ...] = ()
+    numbers: Numbers = Numbers()
+    numeric: tuple[str, ...] = ()
+    roles: dict[str, str] = field(default_factory=dict)
+
+    @functools.cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the coefficients."""
+        return tuple(name for term in self.terms for name in term.names) + self.numbers.names
+
+    @functools.cached_property
+    def factors(self) -> tuple[str, ...]:
+        """Columns that are read by codes."""
+        return tuple(term.name for term in self.terms if term.kind in ("factor", "basis"))
+
+    @property
+    def groups(self) -> list[list[int]]:
+        """Numbers of the coefficients of each term that has several, for a group lasso."""
+        found, first = [], 0
+        for term in self.terms:
+            found.append(list(range(first, first + len(term.names))))
+            first += len(term.names)
+        return [group for group in found if group]
+
+    def columns_of(self, name: str) -> list[str]:
+        """Names of the coefficients of a column of the table; empty: it is none."""
+        found = [n for term in self.terms if term.name == name for n in term.names]
+        return found + [name] * (name in self.numbers.names)
+
+    def read(self, frame: Any, place: Place) -> RawFrame:
+        """Read the columns of the fit from a pandas frame, in any order, without others.
+
+        Raises ValueError for columns that are missing, and what `read.read` refuses.
+        """
+        if missing := [name for name in self.columns if name not in frame.columns]:
+            raise ValueError(
+                f"{place}X lacks {len(missing):,} of the columns of the fit: "
+                f"{', '.join(map(repr, missing[:NAMED]))}"
+            )
+        return read(frame[list(self.columns)], self.factors, self._numeric, place)
+
+    @property
+    def _numeric(self) -> tuple[str, ...]:
+        return (*self.numeric, *self.numbers.names)
+
+    def encode(self, raw: RawFrame, place: Place) -> Any:
+        """Return rows of one partition: `Coded`, or (n, d) floats where no column has codes.
+
+        Raises
+        ------
+        ValueError
+            For missing values and unseen levels that are not to be taken, with their place.
+
+        Warns
+        -----
+        UnseenLevelWarning
+            With the number of rows whose levels the fit has not seen.
+        """
+        dense = self._dense(raw, place)
+        if not self.terms:
+            return dense
+        coded: dict[str, np.ndarray] = {}
+        codings: list[Coding] = []
+        for term in self.terms:
+            coding = term.code(raw.columns.get(term.name), coded, place)
+            coded[term.name] = coding.codes
+            codings.append(coding)
+            if coding.unseen is not None:
+                _warn_unseen(term, coding, place)
+        tables = self._tables
+        if any(coding.table is not None for coding in codings):
+            tables = self._joined(
+                [
+                    term.table if coding.table is None else coding.table
+                    for term, coding in zip(self.terms, codings, strict=True)
+                ]
+            )
+        by_width = _by_width(tables.sizes)
+        narrow, middle, wide = (
+            _stacked([codings[k].codes for k in places], raw.n, dtype)
+            for places, dtype in zip(by_width, (np.uint8, np.uint16, np.uint32), strict=True)
+        )
+        return Coded(narrow, middle, wide, dense, tables.tables)
+
+    def _dense(self, raw: RawFrame, place: Place) -> np.ndarray:
+        numbers = self.numbers
+        rows = np.empty((raw.n, len(numbers.names)), np.float32 if numbers.small else np.float64)
+        for j, (name, fill) in enumerate(zip(numbers.names, numbers.fills, strict=True)):
+            values = raw.columns[name]
+            if isinstance(values, Codes):  # of a partition without any number
+                values = np.full(raw.n, np.nan)
+            rows[:, j] = values
+            if (absent := np.isnan(rows[:, j])).any():
+                if np.isnan(fill):
+                    i = int(np.argmax(absent))
+                    raise ValueError(
+                        f"X contains NaN: {place.row(i)}, column {name!r}. Drop or impute before "
+                        "fit, or fit with missing='mean'"
+                    )
+                rows[absent, j] = fill
+        return rows
+
+    @functools.cached_property
+    def _tables(self) -> _Joined:
+        return self._joined([term.table for term in self.terms])
+
+    def _joined(self, tables: Sequence[Table]) -> _Joined:
+        """Join the tables of all terms, in the order of their codes."""
+        sizes = [len(table.lengths) for table in tables]
+        firsts = np.cumsum([0, *(len(term.names) for term in self.terms)])
+        order = [k for places in _by_width(sizes) for k in places]
+        lengths = np.concatenate([tables[k].lengths for k in order])
+        found = Tables(
+            first=np.cumsum([0, *(sizes[k] for k in order)])[:-1].astype(np.int64),
+            indptr=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+            columns=np.concatenate([tables[k].columns + firsts[k] for k in order]).astype(np.int64),
+            values=np.concatenate([tables[k].values for k in order]).astype(np.float64),
+            ranks=np.array(order, np.int64),
+            width=int(firsts[-1]),
+        )
+        return _Joined(sizes, found)
+
+
+@dataclass(frozen=True)
+class _Joined:
+    """Tables of all terms, and the number of codes of each."""
+
+    sizes: list[int]
+    tables: Tables
+
+
+def _by_width(sizes: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
+    """Return which terms have codes of one byte, of two and of four."""
+    widths = [width_of(size) for size in sizes]
+    one, two, four = (
+        [k for k, width in enumerate(widths) if width is dtype]
+        for dtype in (np.uint8, np.uint16, np.uint32)
+    )
+    return one, two, four
+
+
+def _stacked(columns: list[np.ndarray], n: int, dtype: Any) -> np.ndarray:
+    rows = np.empty((n, len(columns)), dtype)
+    for j, column in enumerate(columns):
+        rows[:, j] = column
+    return rows
+
+
+def _warn_unseen(term: Term, coding: Coding, place: Place) -> None:
+    assert coding.unseen is not None
+    levels = coding.unseen.levels[:NAMED]
+    taken = (
+        "none"
+        if getattr(term, "unseen", "zero") == "zero" or isinstance(term, Interaction)
+        else ("the reference level")
+    )
+    warn(
+        f"{place}{coding.unseen.rows:,} rows have levels of {term.name!r} that the fit has "
+        f"not seen ({', '.join(map(str, levels))}); they are taken for {taken}",
+        UnseenLevelWarning,
+    )

@@ -1,0 +1,252 @@
+"""Tables as rows that are ready to be fitted: a design is learned where the rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import dask
+
+from daskglm.core.device import on_device
+from daskglm.data.alignment import bundles, is_delayed, unbundle
+from daskglm.data.containers import Named
+from daskglm.data.partitions import is_dask, like_partitions
+from daskglm.data.values import CONSTANTS, Place, constant
+from daskglm.frames.design import Design
+from daskglm.frames.fitted import design_of
+from daskglm.frames.learn import refuse_identifiers, seen, together
+from daskglm.frames.read import RawFrame, is_plain, read
+from daskglm.frames.schema import Schema
+
+
+class How(NamedTuple):
+    """How a design is learned: what the user says, and whether the fit has a penalty and an
+    intercept.
+    """
+
+    schema: Schema
+    penalised: bool
+    intercept: bool
+
+
+class Table(NamedTuple):
+    """Rows and what is beside them, as `partitions` takes them, and their design."""
+
+    X: Any
+    beside: dict[str, Any]
+    design: Design
+
+
+def is_table(X: Any) -> bool:
+    """Return whether X has named columns: a frame of pandas, of dask, or of cuDF."""
+    return not is_delayed(X) and hasattr(X, "columns") and hasattr(X, "dtypes")
+
+
+def has_levels(X: Any, beside: Mapping[str, Any], schema: Schema) -> bool:
+    """Return whether X is a table with features that are no plain numbers, or with a schema."""
+    if not is_table(X) or on_device(X):
+        return False
+    named = {values for values in beside.values() if isinstance(values, str)}
+    if not schema.is_default:
+        return True
+    kinds = [dtype for name, dtype in X.dtypes.items() if name not in named]
+    return not all(map(_is_old, kinds))
+
+
+def _is_old(dtype: Any) -> bool:
+    """Return whether a column is taken as numbers where no other column wants a design."""
+    return is_plain(dtype) or getattr(dtype, "kind", "O") in "bMmc"
+
+
+def learn(X: Any, beside: Mapping[str, Any], how: How, *, client: Any, keep: bool) -> Table:
+    """Learn the design of a table, and return its rows by codes.
+
+    Cost: one pass over the rows, in which partitions are read and kept, unless they are not to be.
+
+    Parameters
+    ----------
+    X : pandas or dask DataFrame
+    beside : dict
+        What is beside X: values, names of columns, numbers for all rows, or None.
+    client : distributed.Client, optional
+        Where partitions are read; None: in this process.
+    keep : bool
+        Whether they are kept in memory once they are read.
+
+    Raises
+    ------
+    ValueError
+        For tables that no design can be made of.
+    """
+    named = {name: value for name, value in beside.items() if isinstance(value, str)}
+    _have_columns(X, named)
+    features = [name for name in X.columns if name not in named.values()]
+    _check_features(features, named)
+    schema = how.schema
+    wanted = _Kinds(_coded_anyhow(schema), tuple(schema.numeric or ()))
+    if not is_dask(X):
+        raw = read(X[features], wanted.factors, wanted.numeric, Place())
+        found = [seen(raw, schema)]
+    else:
+        parts = _read_parts(X, beside, features, named, wanted)
+        found, parts = _seen_of(parts, schema, client, keep)
+    whole = together([part for part in found if part.n] or found[:1])
+    refuse_identifiers(whole, _coded_anyhow(schema))
+    design = design_of(
+        schema, whole, penalised=how.penalised, intercept=how.intercept, roles=_roles(named)
+    )
+    if not is_dask(X):
+        return Table(*_here(X, raw, beside, named, design), design)
+    return Table(*_lazily(X, parts, beside, design), design)
+
+
+def encode(X: Any, beside: Mapping[str, Any], design: Design) -> tuple[Any, dict[str, Any]]:
+    """Return a table's rows by the codes of a fitted design, and what is beside them."""
+    named = {name: value for name, value in beside.items() if isinstance(value, str)}
+    _have_columns(X, named)
+    if not is_dask(X):
+        return _here(X, design.read(X, Place()), beside, named, design)
+    parts = _read_parts(X, beside, None, named, design)
+    return _lazily(X, parts, beside, design)
+
+
+# ---- in memory
+def _here(
+    X: Any, raw: RawFrame, beside: Mapping[str, Any], named: Mapping[str, str], design: Design
+) -> tuple[Named, dict[str, Any]]:
+    rows = design.encode(raw, Place())
+    values = {name: X[named[name]] if name in named else given for name, given in beside.items()}
+    return Named(rows, design.names), values
+
+
+# ---- partition by partition
+class _Kinds(NamedTuple):
+    """Columns that are levels, or numbers, whatever their dtype."""
+
+    factors: tuple[str, ...]
+    numeric: tuple[str, ...]
+
+
+class _Part(NamedTuple):
+    raw: RawFrame
+    beside: dict[str, Any]
+
+
+def _read_parts(
+    X: Any,
+    beside: Mapping[str, Any],
+    features: Sequence[str] | None,
+    named: Mapping[str, str],
+    how: Design | _Kinds,
+) -> list[tuple[Any, Any]]:
+    """Return delayed parts, and the delayed bundles that they are read from."""
+    one, of = dask.delayed(_read_part), dask.delayed(how, traverse=False)
+    given = like_partitions(X, _values(beside))
+    found = bundles(X, given)
+    return [(one(part, Place(i), features, dict(named), of), part) for i, part in enumerate(found)]
+
+
+def _read_part(
+    bundle: dict[str, Any],
+    place: Place,
+    features: Sequence[str] | None,
+    named: Mapping[str, str],
+    how: Design | _Kinds,
+) -> _Part:
+    X, given = unbundle(bundle, place)
+    if isinstance(how, Design):
+        raw = how.read(X, place)
+    else:
+        raw = read(X[list(features or ())], how.factors, how.numeric, place)
+    return _Part(raw, given | {name: X[column] for name, column in named.items()})
+
+
+def _seen_of(
+    parts: list[tuple[Any, Any]], schema: Schema, client: Any, keep: bool
+) -> tuple[list[Any], list[tuple[Any, Any]]]:
+    """Return what all partitions have, and the parts, which are in memory now if they are kept."""
+    reads = [part for part, _ in parts]
+    if keep:
+        reads = list(dask.persist(*reads)) if client is None else list(client.persist(reads))
+    one, of = dask.delayed(_seen_part), dask.delayed(schema, traverse=False)
+    wanted = [one(part, of) for part in reads]
+    if client is None:
+        found = list(dask.compute(*wanted))
+    else:
+        found = client.gather(client.compute(wanted))
+    return found, list(zip(reads, (bundle for _, bundle in parts), strict=True))
+
+
+def _seen_part(part: _Part, schema: Schema) -> Any:
+    return seen(part.raw, schema)
+
+
+def _lazily(
+    X: Any, parts: list[tuple[Any, Any]], beside: Mapping[str, Any], design: Design
+) -> tuple[Named, dict[str, Any]]:
+    one, of, get = (
+        dask.delayed(_encode_part),
+        dask.delayed(design, traverse=False),
+        dask.delayed(_get),
+    )
+    rows = [one(part, of, Place(i)) for i, (part, _) in enumerate(parts)]
+    values: dict[str, Any] = {}
+    for name, given in beside.items():
+        if given is None or _constant(name, given) is not None:
+            values[name] = given
+        else:
+            values[name] = [get(part, name) for part, _ in parts]
+    divisions = X.divisions if X.known_divisions else None
+    return Named(rows, design.names, tuple(bundle for _, bundle in parts), divisions), values
+
+
+def _encode_part(part: _Part, design: Design, place: Place) -> Any:
+    return design.encode(part.raw, place)
+
+
+def _get(part: _Part, name: str) -> Any:
+    return part.beside[name]
+
+
+# ---- checks
+def _constant(name: str, given: Any) -> float | None:
+    return constant(given, name) if name in CONSTANTS else None
+
+
+def _values(beside: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is beside X, with numbers for all rows as floats."""
+    found = {}
+    for name, given in beside.items():
+        number = _constant(name, given)
+        found[name] = given if number is None else number
+    return found
+
+
+def _have_columns(X: Any, named: Mapping[str, str]) -> None:
+    for name in named.values():
+        if name not in X.columns:
+            raise ValueError(
+                f"the dataframe has no column {name!r}; it has "
+                f"{', '.join(map(repr, list(X.columns)[:20]))}"
+            )
+
+
+def _check_features(features: list[Any], named: Mapping[str, str]) -> None:
+    if wrong := [name for name in features if not isinstance(name, str)]:
+        raise TypeError(
+            f"X has columns of levels, and a column name that is no text: {wrong[0]!r}. Convert "
+            "names: X.columns = X.columns.astype(str)"
+        )
+    if not features:
+        raise ValueError(
+            f"X has no columns but {', '.join(map(repr, named.values()))}: there is nothing to fit"
+        )
+
+
+def _coded_anyhow(schema: Schema) -> tuple[str, ...]:
+    """Columns that are read by codes whatever their dtype."""
+    return (*(schema.categories or ()), *(schema.splines or ()), *(schema.polynomials or ()))
+
+
+def _roles(named: Mapping[str, str]) -> dict[str, str]:
+    return {name: column for name, column in named.items() if name != "y"}

@@ -1,0 +1,360 @@
+"""Terms of a design: what codes a column has, and the table that makes coefficients of them.
+
+A table has a row for each code, with the columns of coefficients it meets and their values; its
+last row meets none. Kernels know no more than that: a reference level is a row without columns, the
+basis of a spline one with several.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from sklearn.preprocessing import SplineTransformer
+
+from daskglm.core.arguments import shown
+from daskglm.data.values import Place
+from daskglm.frames.read import Codes, Level, width_of
+
+RARE, MISSING = "(rare)", "(missing)"
+# Degree of splines.
+CUBIC = 3
+# Functions of numbers.
+BASES_OF = ("spline", "power")
+
+
+class Table(NamedTuple):
+    """Columns (nnz,) and values (nnz,) of rows, of which each has so many (rows,)."""
+
+    lengths: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
+
+    @classmethod
+    def of_columns(cls, column_of: np.ndarray) -> Table:
+        """Return a table of ones, one in each row whose column is not below 0, and an empty row."""
+        has = column_of >= 0
+        kept = column_of[has]
+        return cls(np.append(has, False).astype(np.int64), kept, np.ones(len(kept)))
+
+
+class Unseen(NamedTuple):
+    """Rows of a block whose level the fit had not: their number, and some of the levels."""
+
+    rows: int
+    levels: tuple[Any, ...]
+
+
+class Coding(NamedTuple):
+    """Codes (n,) of a block, the table if it is another than the term's, and what is unseen."""
+
+    codes: np.ndarray
+    table: Table | None = None
+    unseen: Unseen | None = None
+
+
+@dataclass(frozen=True)
+class Factor:
+    """Levels of a column, each with a coefficient but the base.
+
+    Parameters
+    ----------
+    name : str
+    levels : tuple
+        Sorted; without those that are rare.
+    rare : tuple
+        Levels that share the slot "(rare)".
+    has_missing : bool
+        Whether rows without a level have the slot "(missing)".
+    base : int
+        Slot without a coefficient; -1: all have one.
+    unseen : str
+        As of `Schema`.
+    usual : int
+        Slot that "reference" means where all have coefficients.
+    """
+
+    kind: ClassVar[str] = "factor"
+    name: str
+    levels: tuple[Level, ...]
+    rare: tuple[Level, ...] = ()
+    has_missing: bool = False
+    base: int = -1
+    unseen: str = "error"
+    usual: int = 0
+
+    @functools.cached_property
+    def slots(self) -> tuple[Any, ...]:
+        """What each code means."""
+        return (
+            *self.levels,
+            *([RARE] if self.rare else []),
+            *([MISSING] if self.has_missing else []),
+        )
+
+    @functools.cached_property
+    def places(self) -> dict[Level, int]:
+        """Code of each level."""
+        places = {level: k for k, level in enumerate(self.levels)}
+        return places | dict.fromkeys(self.rare, len(self.levels))
+
+    @functools.cached_property
+    def table(self) -> Table:
+        """One column for each slot but the base."""
+        column_of = np.arange(len(self.slots))
+        if self.base >= 0:
+            column_of[self.base] = -1
+            column_of[self.base + 1 :] -= 1
+        return Table.of_columns(column_of)
+
+    @functools.cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the coefficients."""
+        return tuple(f"{self.name}[{slot}]" for k, slot in enumerate(self.slots) if k != self.base)
+
+    @property
+    def spare(self) -> int:
+        """Code of the row without columns."""
+        return len(self.slots)
+
+    def code(self, column: Any, coded: Mapping[str, np.ndarray], place: Place) -> Coding:
+        """Code a column; ValueError, with the place, for levels that are not known."""
+        column = as_codes(column)
+        instead = self.spare
+        if self.unseen == "reference":
+            instead = self.base if self.base >= 0 else self.usual
+        to = np.full(len(column.levels) + 1, -1, np.int64)
+        for k, level in enumerate(column.levels):
+            to[k] = self.places.get(level, -1)
+        to[-1] = len(self.slots) - 1 if self.has_missing else -1
+        codes, unseen = to[column.codes], None
+        if (to < 0).any() and (unknown := codes < 0).any():
+            which = np.unique(column.codes[unknown])
+            levels = tuple(column.levels[k] if k < len(column.levels) else None for k in which)
+            if self.unseen == "error":
+                i = int(np.argmax(unknown))
+                raise ValueError(_unseen_error(self, column, int(column.codes[i]), place.row(i)))
+            unseen = Unseen(int(unknown.sum()), levels)
+            codes[unknown] = instead
+        return Coding(codes.astype(width_of(len(self.slots) + 1)), None, unseen)
+
+
+def _unseen_error(factor: Factor, column: Codes, code: int, row: str) -> str:
+    if code == len(column.levels):
+        return (
+            f"X contains NaN: {row}, column {factor.name!r} is missing, which the fit has not "
+            "seen. Drop or impute, or fit with missing='level'"
+        )
+    levels = factor.levels
+    known = ", ".join(map(repr, levels[:8])) + (", ..." if len(levels) > 8 else "")
+    return (
+        f"{row}, column {factor.name!r} has the level {shown(column.levels[code])}, which the fit "
+        f"has not seen; its {len(levels):,} levels are {known}. Fit with unseen='reference' or "
+        "'zero' to take such rows"
+    )
+
+
+def as_codes(column: Any) -> Codes:
+    """Return a column of numbers by codes of its values; one of codes as it is."""
+    if isinstance(column, Codes):
+        return column
+    levels, codes = np.unique(column[~np.isnan(column)], return_inverse=True)
+    places = np.full(len(column), len(levels), np.int64)
+    places[~np.isnan(column)] = codes
+    from daskglm.frames.read import plain_level
+
+    return Codes(places, tuple(map(plain_level, levels.tolist())))
+
+
+@dataclass(frozen=True)
+class Basis:
+    """A column of numbers by functions of it: a cubic spline, or powers.
+
+    Parameters
+    ----------
+    name : str
+    of : {"spline", "power"}
+    columns : int
+        Number of functions.
+    numbers : tuple of float
+        Knots; or mean and standard deviation.
+    values : tuple of float
+        Those of the fit, which have a code each.
+    """
+
+    kind: ClassVar[str] = "basis"
+    name: str
+    of: str
+    columns: int
+    numbers: tuple[float, ...]
+    values: tuple[float, ...]
+
+    @functools.cached_property
+    def table(self) -> Table:
+        """Functions of the values, and an empty row."""
+        return self._table(np.array(self.values, float))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the coefficients."""
+        of = "spline" if self.of == "spline" else "power"
+        return tuple(f"{self.name}[{of} {k + 1}]" for k in range(self.columns))
+
+    def evaluated(self, values: np.ndarray) -> np.ndarray:
+        """Return the functions (n, columns) of values (n,); constant beyond the outer knots."""
+        if self.of == "power":
+            mean, scale = self.numbers
+            return ((values - mean) / scale)[:, None] ** np.arange(1, self.columns + 1)
+        knots = np.array(self.numbers)[:, None]
+        splines = SplineTransformer(degree=CUBIC, knots=knots, include_bias=False)
+        return np.asarray(splines.fit(knots).transform(values[:, None]), float)
+
+    def code(self, column: Any, coded: Mapping[str, np.ndarray], place: Place) -> Coding:
+        """Code a column; other values than those of the fit have a table of their own."""
+        column = as_codes(column)
+        if (column.codes == len(column.levels)).any():
+            i = int(np.argmax(column.codes == len(column.levels)))
+            raise ValueError(
+                f"X contains NaN: {place.row(i)}, column {self.name!r}. Drop or impute before fit"
+            )
+        wrong = [level for level in column.levels if isinstance(level, str)]
+        if wrong:
+            raise ValueError(
+                f"{place}column {self.name!r} has {shown(wrong[0])}, which is no number"
+            )
+        places = {value: k for k, value in enumerate(self.values)}
+        values = list(self.values)
+        to = np.zeros(len(column.levels) + 1, np.int64)
+        for k, level in enumerate(column.levels):
+            if level not in places:
+                places[level] = len(values)
+                values.append(float(level))
+            to[k] = places[level]
+        table = None if len(values) == len(self.values) else self._table(np.array(values))
+        return Coding(to[column.codes].astype(width_of(len(values) + 1)), table)
+
+    def _table(self, values: np.ndarray) -> Table:
+        rows = np.zeros((len(values) + 1, self.columns))
+        rows[:-1] = self.evaluated(values)
+        has = rows != 0.0
+        return Table(has.sum(axis=1), np.nonzero(has)[1], rows[has])
+
+
+@dataclass(frozen=True)
+class Indicator:
+    """Rows that miss a number."""
+
+    kind: ClassVar[str] = "indicator"
+    name: str
+
+    @property
+    def table(self) -> Table:
+        """A column for the second code."""
+        return Table.of_columns(np.array([-1, 0]))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name of the coefficient."""
+        return (f"{self.name}[{MISSING}]",)
+
+    def code(self, column: Any, coded: Mapping[str, np.ndarray], place: Place) -> Coding:
+        """Code a column of numbers."""
+        return Coding(np.isnan(column).astype(np.uint8))
+
+
+@dataclass(frozen=True)
+class Interaction:
+    """Combinations of levels of several factors, those of the fit.
+
+    Parameters
+    ----------
+    factors : tuple of Factor
+    combinations : (m, factors) tuple of tuples
+        Codes of the factors, sorted.
+    bases : bool
+        Whether combinations with the base of a factor have no coefficient, since the factor itself
+        has those of its levels.
+    """
+
+    kind: ClassVar[str] = "interaction"
+    factors: tuple[Factor, ...]
+    combinations: tuple[tuple[int, ...], ...]
+    unseen: str = "error"
+
+    @property
+    def name(self) -> str:
+        """Names of the factors, joined as R does."""
+        return ":".join(factor.name for factor in self.factors)
+
+    @functools.cached_property
+    def _has(self) -> np.ndarray:
+        bases = np.array([factor.base for factor in self.factors])
+        return (np.array(self.combinations).reshape(-1, len(bases)) != bases).all(axis=1)
+
+    @functools.cached_property
+    def table(self) -> Table:
+        """A column for each combination, but those with a base level."""
+        return Table.of_columns(np.where(self._has, np.cumsum(self._has) - 1, -1))
+
+    @functools.cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the coefficients."""
+        return tuple(
+            ":".join(
+                f"{factor.name}[{factor.slots[k]}]"
+                for factor, k in zip(self.factors, codes, strict=True)
+            )
+            for codes, has in zip(self.combinations, self._has, strict=True)
+            if has
+        )
+
+    @functools.cached_property
+    def _keys(self) -> np.ndarray:
+        return _keys(
+            [np.array(part) for part in zip(*self.combinations, strict=True)], self.factors
+        )
+
+    def code(self, column: Any, coded: Mapping[str, np.ndarray], place: Place) -> Coding:
+        """Code rows by the codes of their factors."""
+        spare = len(self.combinations)
+        parts = [coded[factor.name].astype(np.int64) for factor in self.factors]
+        keys = _keys(parts, self.factors)
+        order = np.argsort(self._keys)
+        at = np.searchsorted(self._keys, keys, sorter=order)
+        codes = order[np.minimum(at, spare - 1)] if spare else np.zeros(len(keys), np.int64)
+        unknown = self._keys[codes] != keys if spare else np.ones(len(keys), bool)
+        unseen = None
+        if unknown.any():
+            known = np.all(
+                [part < factor.spare for part, factor in zip(parts, self.factors, strict=True)],
+                axis=0,
+            )
+            new = unknown & known
+            if new.any():
+                i = int(np.argmax(new))
+                levels = ", ".join(
+                    f"{factor.name}={shown(factor.slots[part[i]])}"
+                    for factor, part in zip(self.factors, parts, strict=True)
+                )
+                if self.unseen == "error":
+                    raise ValueError(
+                        f"{place.row(i)} has the combination {levels}, which the fit has not seen; "
+                        "fit with unseen='reference' or 'zero' to take such rows"
+                    )
+                unseen = Unseen(int(new.sum()), (levels,))
+            codes[unknown] = spare
+        return Coding(codes.astype(width_of(spare + 1)), None, unseen)
+
+
+def _keys(parts: Sequence[np.ndarray], factors: Sequence[Factor]) -> np.ndarray:
+    """Return one number for each combination of codes."""
+    keys = np.zeros(len(parts[0]) if parts else 0, np.int64)
+    for part, factor in zip(parts, factors, strict=False):
+        keys = keys * (factor.spare + 1) + part
+    return keys
+
+
+Term = Factor | Basis | Indicator | Interaction
