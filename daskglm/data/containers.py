@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from daskglm.kernels.coded_rows import Coded
+
 KNOWN = (
     "builtins",
     "numpy",
@@ -43,6 +45,8 @@ def plain(values: Any) -> Any:
         raise TypeError(
             "np.matrix is not supported. Please convert to a numpy array with np.asarray"
         )
+    if isinstance(values, Coded):
+        return values
     if isinstance(values, (list, tuple)):
         return _delayed(values)
     library = type(values).__module__.split(".")[0]

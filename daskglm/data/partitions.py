@@ -26,6 +26,7 @@ from daskglm.data.containers import is_future, plain
 from daskglm.data.frames import refuse_category
 from daskglm.data.sparse_rows import check_csr, checked_chunk, is_sparse, to_csr
 from daskglm.data.values import CONSTANTS, Place, constant, refuse_masked, refuse_no_numbers
+from daskglm.kernels.coded_rows import Coded
 from daskglm.losses.family import Domain
 
 logger = logging.getLogger("daskglm")
@@ -502,6 +503,8 @@ def _blocks(X: list[Any], others: list[list[Any]], how: dict[str, Any]) -> list[
 def _rows(values: Any, run: slice) -> Any:
     if values is None:
         return None
+    if isinstance(values, Coded):
+        return values.take(run)
     values = values if hasattr(values, "shape") else np.asarray(values)
     return values.iloc[run] if hasattr(values, "iloc") else values[run]
 

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from daskglm.core.device import on_device
 from daskglm.data.alignment import bundles, is_frame, same_divisions, unbundle
 from daskglm.data.beside import added_to_margins, numbers_beside
-from daskglm.data.blocks import float_rows
+from daskglm.data.blocks import float_rows, with_values
 from daskglm.data.containers import plain
 from daskglm.data.frames import frame_rows, numbers, refuse_category, with_features
 from daskglm.data.partitions import is_lazy, like_blocks, like_partitions, whole_rows
@@ -30,6 +30,7 @@ from daskglm.data.values import (
     refuse_no_numbers,
 )
 from daskglm.kernels import backend_of, for_rows
+from daskglm.kernels.coded_rows import Coded
 
 # Rows that are multiplied at a time, so that a float32 X is never copied whole to float64.
 ROWS = 1 << 16
@@ -85,6 +86,8 @@ def checked_rows(X: Any, place: Place = HERE) -> Any:
         a frame, and indices of a sparse matrix that are out of range.
     """
     X = plain(X)
+    if isinstance(X, Coded):
+        return with_values(X)
     if is_sparse(X):
         X = to_csr(X, place)
         check_csr(X, place)

@@ -1,0 +1,85 @@
+"""Rows of categories by their codes, beside dense columns: the record of X of a block."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Tables(NamedTuple):
+    """What the levels of all code columns stand for, shared by the blocks of a data set.
+
+    Coefficients of different code columns are disjoint ranges.
+
+    Parameters
+    ----------
+    first : (p,) int64 array
+        Number of each code column's first level among all levels.
+    indptr : (levels + 1,) int64 array
+        Where each level's row begins in `columns` and `values`. A row may be empty (a reference
+        level, or a missing value), a single one, or the values of a basis.
+    columns : (nnz,) int64 array
+        Coefficients, ascending within a level.
+    values : (nnz,) float64 array
+    ranks : (p,) int64 array
+        Place of each code column where they are in the order of their coefficients.
+    width : int
+        Coefficients of all code columns.
+    """
+
+    first: np.ndarray
+    indptr: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
+    ranks: np.ndarray
+    width: int
+
+
+class Coded(NamedTuple):
+    """Rows with a code in each of some columns, and numbers in others.
+
+    A row is the sum of its levels' rows of the tables, and then the numbers. Code columns are
+    counted in the order narrow, middle, wide. Codes are trusted to be within their levels.
+
+    Parameters
+    ----------
+    narrow, middle, wide : (n, ...) uint8, uint16 and uint32 arrays in C order
+    dense : (n, k) float32 or float64 array in C order
+    tables : Tables
+    """
+
+    narrow: np.ndarray
+    middle: np.ndarray
+    wide: np.ndarray
+    dense: np.ndarray
+    tables: Tables
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows, and coefficients of codes and numbers."""
+        return len(self.dense), int(self.tables.width) + self.dense.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Dtype of the numbers, if there are any."""
+        return self.dense.dtype if self.dense.shape[1] else np.dtype(np.float64)
+
+    @property
+    def nnz(self) -> int:
+        """Codes and numbers of all rows."""
+        return len(self.dense) * (len(self.tables.first) + self.dense.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of codes and numbers, without the shared tables."""
+        return sum(part.nbytes for part in self[:4])
+
+    def astype(self, dtype: Any) -> Coded:
+        """Return the same rows with numbers of this dtype."""
+        return self._replace(dense=self.dense.astype(dtype))
+
+    def take(self, rows: Any) -> Coded:
+        """Return some rows, by their numbers or as a slice."""
+        narrow, middle, wide, dense = (part[rows] for part in self[:4])
+        return Coded(narrow, middle, wide, dense, self.tables)
