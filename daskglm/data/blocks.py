@@ -40,7 +40,10 @@ from daskglm.data.values import (
     refuse_masked,
     refuse_no_numbers,
 )
-from daskglm.kernels import Pattern, for_rows
+from daskglm.kernels import for_rows, storages
+from daskglm.kernels.coded_rows import Coded
+from daskglm.kernels.pattern import without_values
+from daskglm.kernels.size import UNIT, Size
 from daskglm.losses.family import Domain
 
 # Float32 rows with larger norms are kept as float64: their squares come near float32's range.
@@ -90,7 +93,7 @@ def to_block(
 
     Parameters
     ----------
-    X : (n, d) NumPy or CuPy array, SciPy or CuPy sparse matrix, or pandas or cuDF DataFrame
+    X : (n, d) NumPy or CuPy array, SciPy or CuPy sparse matrix, pandas or cuDF DataFrame, or Coded
         What is on a GPU stays there. float32 and float64 are kept, other numbers become floats;
         arrays become C ordered, sparse ones canonical CSR.
     y, weight : (n,) array_like
@@ -128,7 +131,7 @@ def to_block(
     if norm > LARGEST_FLOAT32 and rows.dtype == np.float32:
         rows = rows.astype(np.float64)
     products = n * _mean_product(rows)
-    rows = _without_values(rows)
+    rows = without_values(rows)
     labels, targets, largest, target_sum = None, y, 0.0, 0.0
     if classify:
         labels, targets = labels_of(y, place)
@@ -139,7 +142,7 @@ def to_block(
     if domain is not None and not domain.is_everything:
         _refuse_outside(targets, domain, place)
     total = float(n) if weights is None else float(weights.sum())
-    dense = not hasattr(rows, "indptr")
+    size = _size_of(rows)
     facts = DataSummary(
         n_rows=n,
         n_features=d,
@@ -147,14 +150,14 @@ def to_block(
         largest_row_norm=norm,
         squared_norms=squares,
         largest_target=largest,
-        nonzeros=rows.size if dense else rows.nnz,
-        nbytes=rows.nbytes if dense else sum(part.nbytes for part in _arrays(rows)),
-        sparse=not dense,
+        nonzeros=size.nonzeros,
+        nbytes=size.nbytes,
+        sparse=size.sparse,
         classes=_counts(labels, targets, weights) if labels is not None else (),
-        gram_roundoff=float(np.finfo(rows.dtype if dense else np.float64).eps) / 2.0,
+        gram_roundoff=size.gram_roundoff,
         largest_block=n,
         n_blocks=1,
-        longest_row=d if dense or not n else int(to_host(rows.indptr[1:] - rows.indptr[:-1]).max()),
+        longest_row=size.longest_row if n else d,
         target_sum=target_sum if classify or weights is None else float(targets @ weights),
         **offset_facts(added, weights),
         n_used=n if weights is None else int((weights > 0.0).sum()),
@@ -182,7 +185,8 @@ def with_order(block: Block) -> Block:
     to 3.6 GB/s of a core (2 cores of an x86 server, 2026-11).
     """
     rows = to_host(block.X) if on_device(block.X) else block.X
-    of_rows = [rows] if isinstance(rows, np.ndarray) else list(_arrays(rows))
+    raw = storages.arrays_of(rows)
+    of_rows = raw if isinstance(raw, tuple) else (raw,)
     checksum = block.spans[0][0] % 2**32
     for part in (*of_rows, block.y, block.weight, block.offset):
         if part is not None:
@@ -190,19 +194,16 @@ def with_order(block: Block) -> Block:
     return block._replace(facts=replace(block.facts, order=checksum))
 
 
-def _arrays(rows: Any) -> tuple[Any, Any, Any]:
-    """Return the arrays of sparse rows."""
-    return rows.value if isinstance(rows, Pattern) else rows.data, rows.indices, rows.indptr
-
-
-def _without_values(rows: Any) -> Any:
-    """Sparse rows with equal values as a `Pattern`, others as they are."""
-    if not sp.issparse(rows) or rows.nnz < 2:
-        return rows
-    for at in range(0, rows.nnz, AT_ONCE):  # most rows are told by the first of them
-        if not (rows.data[at : at + AT_ONCE] == rows.data[0]).all():
-            return rows
-    return Pattern(rows.data[:1].copy(), rows.indices, rows.indptr, rows.shape)
+def _size_of(rows: Any) -> Size:
+    """Return how rows lie in memory, which may be a device's."""
+    if not on_device(rows):
+        return storages.size_of(storages.arrays_of(rows))
+    if not hasattr(rows, "indptr"):
+        roundoff = float(np.finfo(rows.dtype).eps) / 2.0
+        return Size(rows.size, rows.nbytes, rows.shape[1], False, roundoff)
+    lengths = to_host(rows.indptr[1:] - rows.indptr[:-1])
+    nbytes = rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes
+    return Size(rows.nnz, nbytes, int(lengths.max(initial=0)), True, UNIT)
 
 
 def merge(blocks: Sequence[Block]) -> Block:
@@ -210,8 +211,7 @@ def merge(blocks: Sequence[Block]) -> Block:
     facts = blocks[0].facts
     for block in blocks[1:]:
         facts = facts.merge(block.facts)
-    rows = [with_values(block.X) for block in blocks]
-    X = _without_values(sp.vstack(rows, format="csr")) if facts.sparse else np.concatenate(rows)
+    X = storages.joined([block.X for block in blocks])
     weight = _joined([block.weight for block in blocks])
     offset = _joined([block.offset for block in blocks])
     y = np.concatenate([block.y for block in blocks])
@@ -227,23 +227,32 @@ def _joined(parts: list[np.ndarray | None]) -> np.ndarray | None:
 
 
 def with_values(X: Any) -> Any:
-    """Return rows as an array or a CSR matrix; a `Pattern` gets its values back."""
-    if not isinstance(X, Pattern):
-        return X
-    return sp.csr_matrix((np.full(X.nnz, X.value[0]), X.indices, X.indptr), shape=X.shape)
+    """Return rows as an array or a CSR matrix: a `Pattern` gets its values back."""
+    return X if on_device(X) else storages.with_values(X)
+
+
+def in_numbers(block: Block) -> Block:
+    """Return a block whose rows are an array or a sparse matrix: codes become ones."""
+    if not isinstance(block.X, Coded):
+        return block
+    rows = without_values(with_values(block.X))
+    size = _size_of(rows)
+    of_rows = {name: getattr(size, name) for name in ("nonzeros", "nbytes", "gram_roundoff")}
+    return block._replace(X=rows, facts=replace(block.facts, **of_rows))
 
 
 def kind(block: Block) -> tuple[Any, ...]:
     """Return the properties that blocks must share to be merged."""
-    index = block.X.indices.dtype if hasattr(block.X, "indices") else None
     absent = block.weight is None, block.offset is None, block.clusters is None
-    return block.facts.sparse, block.X.dtype, index, absent, block.labels
+    return *storages.kind(block.X), absent, block.labels
 
 
 # ---- X
 def float_rows(X: Any, place: Place) -> Any:
     """Return rows as C ordered float arrays or canonical CSR, on the device where X is."""
     X = plain(X)
+    if isinstance(X, Coded):
+        return X
     if hasattr(X, "iloc"):
         return frame_rows(X, place)
     if is_sparse(X):
@@ -273,6 +282,9 @@ def _norms(rows: Any, place: Place, threads: int) -> tuple[float, float]:
         largest, total = largest.max(), total.sum()
     if np.isfinite(total):
         return float(np.sqrt(largest)), float(total)
+    first = 0
+    if isinstance(rows, Coded):  # codes and tables are trusted
+        rows, first = rows.dense, int(rows.tables.width)
     for lo in range(0, rows.shape[0], 4096):
         part = to_host(rows[lo : lo + 4096])
         values = part.data if sp.issparse(part) else part
@@ -283,7 +295,7 @@ def _norms(rows: Any, place: Place, threads: int) -> tuple[float, float]:
             else:
                 i, j = (int(at[0]), int(at[1]))
             kind = "NaN" if np.isnan(values[tuple(at)]) else "infinity (inf)"
-            where = f"{place.row(lo + i)}, {place.column(j)}"
+            where = f"{place.row(lo + i)}, {place.column(first + j)}"
             raise ValueError(f"X contains {kind}: {where}. Drop or impute before fit")
     raise ValueError(
         f"{place}X has values whose squares overflow float64 (above 1e154 in size); rescale before "
@@ -294,7 +306,11 @@ def _norms(rows: Any, place: Place, threads: int) -> tuple[float, float]:
 def _mean_product(rows: Any) -> float:
     """Estimate the mean inner product of two different rows, by a sample of them."""
     step = max(-(-rows.shape[0] // SAMPLED), 1)
-    sample = to_host(rows[::step]).astype(np.float64)
+    if on_device(rows):
+        sample = to_host(rows[::step]).astype(np.float64)
+    else:
+        some = storages.take(rows, np.arange(0, rows.shape[0], step))
+        sample = storages.matrix_of(storages.arrays_of(some), rows.shape[1])
     count = sample.shape[0]
     if count < 2:
         return 0.0

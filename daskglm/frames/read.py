@@ -144,8 +144,8 @@ def _mixed(column: Any, place: Place) -> ValueError:
         if type(value) is not type(first[1]):
             return ValueError(
                 f"X has values that are not numbers, or of several types: {where}, but row "
-                f"{first[0] + place.first_row:,} {shown(first[1])}. Convert the column to one type, "
-                "by astype(str) if its values are levels, by pandas.to_numeric if they are numbers"
+                f"{first[0] + place.first_row:,} {shown(first[1])}. Convert the column to one "
+                "type: by astype(str) if its values are levels, else by pandas.to_numeric"
             )
     return ValueError(
         f"{place}column {column.name!r} has values that are neither numbers nor levels"

@@ -75,8 +75,8 @@ class Coded:
 
     @property
     def dtype(self) -> np.dtype:
-        """Dtype of the numbers."""
-        return self.dense.dtype
+        """Dtype of the numbers, if there are any."""
+        return self.dense.dtype if self.dense.shape[1] else np.dtype(np.float64)
 
     @property
     def nnz(self) -> int:

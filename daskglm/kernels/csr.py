@@ -12,16 +12,20 @@ for the slowest of eight misses.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numba import types
 
 from daskglm.kernels.chosen import within_callers
 from daskglm.kernels.columns_csr import ColumnsCopy as ColumnsCopy
-from daskglm.kernels.pattern import Pattern
+from daskglm.kernels.pattern import Pattern, without_values
+from daskglm.kernels.pattern import with_values as with_values
 from daskglm.kernels.records import read_only
 from daskglm.kernels.simd import fetch
+from daskglm.kernels.size import UNIT, Size
 from daskglm.kernels.soft_threshold import soft
 from daskglm.system.compiled import compiled
 from daskglm.system.topology import LINE_BYTES
@@ -36,6 +40,11 @@ SHARED_AHEAD = 256
 CANCELS = 4.0 * 2.0**-53
 # Entries up to which the vectors of gather and scatter share a second-level cache.
 NEAR = 1 << 16
+
+
+def has_type(kind: Any) -> bool:
+    """Return whether a numba type is that of sparse rows."""
+    return isinstance(kind, types.BaseTuple) and len(kind) == 3
 
 
 def arrays_of(X: Any) -> Any:
@@ -55,6 +64,38 @@ def take(X: Any, rows: np.ndarray) -> Any:
     indptr = np.concatenate([np.zeros(1, X.indptr.dtype), np.cumsum(counts, dtype=X.indptr.dtype)])
     places = np.repeat(X.indptr[rows] - indptr[:-1], counts) + np.arange(indptr[-1])
     return Pattern(X.value, X.indices[places], indptr, (len(rows), X.shape[1]))
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """Join blocks' rows of one `kind`; they are copied."""
+    return without_values(sp.vstack([with_values(X) for X in parts], format="csr"))
+
+
+def kind(X: Any) -> tuple[Any, ...]:
+    """Return what blocks' rows must have in common to be `joined`: it can be compared."""
+    return X.dtype, X.indices.dtype
+
+
+def size_of(X: Any) -> Size:
+    """Return what the summary of a block says of how its rows lie in memory."""
+    _, indices, indptr = X
+    longest = int((indptr[1:] - indptr[:-1]).max(initial=0))
+    return Size(len(indices), sum(part.nbytes for part in X), longest, True, UNIT)
+
+
+def row_at(X: Any, share: float) -> int:
+    """Return the row before which about this share of the work on rows lies."""
+    work = X[2] + np.arange(len(X[2]))
+    return int(np.searchsorted(work, share * work[-1]))
+
+
+def row_values(X: Any) -> tuple[np.dtype, bool]:
+    """Return the dtype of norms; those of a pattern are the numbers of places, and not kept."""
+    return X[0].dtype, len(X[0]) != 1
+
+
+def exact_runs(X: Any, start: int, stop: int) -> None:
+    """Return None: Grams are in float64 anyhow."""
 
 
 def count_rows(X: Any) -> int:
@@ -101,9 +142,14 @@ def flush(X, d, gradient, sums):  # type: ignore[no-untyped-def]
 
 
 @within_callers()
-def room(X, many, formed):  # type: ignore[no-untyped-def]
+def room(X, many, count, formed):  # type: ignore[no-untyped-def]
     """Return nothing, which `add_outer` needs."""
     return None
+
+
+@within_callers()
+def finish_gram(X, d, work, gram):  # type: ignore[no-untyped-def]
+    """Do nothing: `add_outer` has added all to the Gram."""
 
 
 @within_callers()

@@ -10,6 +10,7 @@ in X's precision over the rows of one tile, unless they are to be exact.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,15 @@ from daskglm.kernels.gram import gram_rows, scratch
 from daskglm.kernels.records import read_only
 from daskglm.kernels.simd import LANES, add_rows, dots, fetch, numbers, whole
 from daskglm.kernels.simd_columns import PIECE_BYTES, gather_columns
+from daskglm.kernels.size import Size
 from daskglm.kernels.soft_threshold import soft
 from daskglm.system.compiled import compiled
 from daskglm.system.topology import LINE_BYTES
 
 TILE_BYTES = 64 * 1024
+# Bytes of rows that are converted to float64 at a time for an exact Gram, to stay in the
+# second-level cache.
+EXACT_BYTES = 1 << 20
 # Most rows of a tile, whose margins and slopes stay in the first-level cache.
 MOST_ROWS = 512
 # Bytes of a row up to which several rows are taken at once, and the next tile is prefetched
@@ -47,6 +52,45 @@ def arrays_of(X: Any) -> Any:
 def take(X: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Copy some rows of a block, by their numbers."""
     return np.take(X, rows, axis=0)
+
+
+def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Join blocks' rows of one `kind`; they are copied."""
+    return np.concatenate(parts)
+
+
+def kind(X: np.ndarray) -> tuple[Any, ...]:
+    """Return what blocks' rows must have in common to be `joined`: it can be compared."""
+    return (X.dtype,)
+
+
+def with_values(X: np.ndarray) -> np.ndarray:
+    """Return rows of a block as an array or a SciPy matrix."""
+    return X
+
+
+def size_of(X: np.ndarray) -> Size:
+    """Return what the summary of a block says of how its rows lie in memory."""
+    return Size(X.size, X.nbytes, X.shape[1], False, float(np.finfo(X.dtype).eps) / 2.0)
+
+
+def row_at(X: np.ndarray, share: float) -> int:
+    """Return the row before which about this share of the work on rows lies."""
+    return min(round(share * len(X)), len(X))
+
+
+def row_values(X: np.ndarray) -> tuple[np.dtype, bool]:
+    """Return the dtype that holds norms of rows, and whether these are worth keeping."""
+    return X.dtype, True
+
+
+def exact_runs(X: np.ndarray, start: int, stop: int) -> Iterator[tuple[slice, Any]] | None:
+    """Return the rows [start, stop) in float64, run by run; None: their Grams are so anyhow."""
+    if X.dtype == np.float64:
+        return None
+    many = max(EXACT_BYTES // (8 * max(X.shape[1], 1)), 1)
+    runs = (slice(lo, min(lo + many, stop)) for lo in range(start, stop, many))
+    return ((run, read_only(X[run].astype(np.float64))) for run in runs)
 
 
 class ColumnsCopy:
@@ -156,9 +200,14 @@ def flush(X, d, gradient, sums):  # type: ignore[no-untyped-def]
 
 
 @within_callers()
-def room(X, many, formed):  # type: ignore[no-untyped-def]
-    """Return what `add_outer` works in."""
+def room(X, many, count, formed):  # type: ignore[no-untyped-def]
+    """Return what `add_outer` works in, on `count` rows, `many` of them at a time."""
     return scratch(X, many if formed else 0)
+
+
+@within_callers()
+def finish_gram(X, d, work, gram):  # type: ignore[no-untyped-def]
+    """Do nothing: `add_outer` has added all to the Gram."""
 
 
 @within_callers()

@@ -2,7 +2,7 @@
 
 Beside `column_tiles`, which makes rows dense and so wants few features, and has the same functions.
 W is (d + 1, outputs): a row for each feature, so that what one stored value needs is contiguous,
-and the intercepts last. `work` has room for one number an output.
+and the intercepts last. `work` has room for one number an output. Rows are CSR or coded.
 """
 
 from __future__ import annotations
@@ -10,14 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from daskglm.kernels.chosen import within_callers
-from daskglm.kernels.copies import copy
-from daskglm.kernels.simd import fetch
+from daskglm.kernels.output_rows import row_ask, row_backward, row_forward, row_squares
+from daskglm.kernels.outputs_csr import FAST, LINE_VALUES
 from daskglm.system.compiled import compiled
-from daskglm.system.topology import LINE_BYTES
-
-# Float64 numbers of a cache line.
-LINE_VALUES = LINE_BYTES // 8
-FAST = {"contract", "reassoc", "nsz"}
 
 
 @within_callers()
@@ -44,52 +39,13 @@ def fill(work, X, d, rows, stop):  # type: ignore[no-untyped-def]
     """Do nothing: rows stay as they are."""
 
 
-@compiled(nogil=True, error_model="numpy", fastmath=FAST)
-def _row_forward(X, i, W, d, z):  # type: ignore[no-untyped-def]
-    data, indices, indptr = X
-    last = len(data) - 1
-    copy(W[d], z)
-    for q in range(indptr[i], indptr[i + 1]):
-        value = np.float64(data[min(q, last)])
-        w = W[np.uint64(indices[q])]
-        for k in range(len(z)):
-            z[k] += value * w[k]
-
-
-@compiled(nogil=True, error_model="numpy", fastmath=FAST)
-def _row_backward(X, i, slope, d, out):  # type: ignore[no-untyped-def]
-    data, indices, indptr = X
-    last = len(data) - 1
-    for q in range(indptr[i], indptr[i + 1]):
-        value = np.float64(data[min(q, last)])
-        g = out[np.uint64(indices[q])]
-        for k in range(len(slope)):
-            g[k] += value * slope[k]
-    for k in range(len(slope)):
-        out[d, k] += slope[k]
-
-
-@within_callers(error_model="numpy")
-def _ask(X, i, W):  # type: ignore[no-untyped-def]
-    """Prefetch the rows of W that row i reads, before its turn.
-
-    Without that an epoch over 50 or more problems takes twice as long.
-    """
-    _, indices, indptr = X
-    K, flat = W.shape[1], W.reshape(W.size)
-    for q in range(indptr[i], indptr[i + 1]):
-        start = np.int64(indices[q]) * K
-        for at in range(0, K, LINE_VALUES):
-            fetch(flat, start + at)
-
-
 @compiled(nogil=True, error_model="numpy")
 def forward(work, X, d, W, many, rows, run, z, ahead):  # type: ignore[no-untyped-def]
     """Compute the margins z of all outputs on the places `run` (start, stop) of a tile."""
     start, stop = run
     for t in range(start, stop):
-        _ask(X, rows[min(t + 1, stop - 1)], W)
-        _row_forward(X, rows[t], W, d, work)
+        row_ask(X, rows[min(t + 1, stop - 1)], W)
+        row_forward(X, rows[t], W, d, work)
         for k in range(len(work)):
             z[k, t] = work[k]
 
@@ -100,23 +56,17 @@ def backward(work, X, d, slopes, many, rows, run, sums):  # type: ignore[no-unty
     start, stop = run
     work[:] = 0.0
     for t in range(start, stop):
-        _ask(X, rows[min(t + 1, stop - 1)], sums)
+        row_ask(X, rows[min(t + 1, stop - 1)], sums)
         for k in range(many):
             work[k] = slopes[k, t]
-        _row_backward(X, rows[t], work, d, sums)
+        row_backward(X, rows[t], work, d, sums)
 
 
 @compiled(nogil=True, error_model="numpy", fastmath=FAST)
 def add_squares(work, X, d, c, rows, out):  # type: ignore[no-untyped-def]
     """Add the squares of the rows of a tile, times c, to `out` (d + 1,)."""
-    data, indices, indptr = X
-    last = len(data) - 1
     for t in range(len(rows)):
-        i = rows[t]
-        for q in range(indptr[i], indptr[i + 1]):
-            value = np.float64(data[min(q, last)])
-            out[np.uint64(indices[q])] += c[t] * (value * value)
-        out[d] += c[t]
+        row_squares(X, rows[t], c[t], d, out)
 
 
 @within_callers()

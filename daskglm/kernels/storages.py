@@ -1,19 +1,22 @@
 """What is asked of rows in host memory; the storage's own function answers, chosen by their type.
 
 A storage is a module with a function of each of these names: `dense`, whose rows are an array, and
-`csr`, whose rows are the triple (data, indices, indptr). What the functions do is said in `dense`.
+`csr`, whose rows are the triple (data, indices, indptr), and `coded`, of categories by their codes.
+What the functions do is said in `dense`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
+import numpy as np
 from numba import typeof, types
 
-from daskglm.kernels import csr, dense
+from daskglm.kernels import coded, csr, dense
 from daskglm.kernels.chosen import Choice
+from daskglm.kernels.size import Size
 from daskglm.system.compiled import watch
 
 
@@ -53,6 +56,22 @@ def take(X: Any, rows: Any) -> Any:
     return _known(X)[0].take(X, rows)
 
 
+def kind(X: Any) -> tuple[Any, ...]:
+    """Return what rows of blocks must have in common to be `joined`: it can be compared."""
+    operations = _known(X)[0]
+    return operations.__name__, *operations.kind(X)
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """Join rows of blocks of one `kind`; they are copied."""
+    return _known(parts[0])[0].joined(parts)
+
+
+def with_values(X: Any) -> Any:
+    """Return rows of a block as an array or a CSR matrix."""
+    return _known(X)[0].with_values(X)
+
+
 _of_rows = Choice(dense)
 
 
@@ -67,6 +86,7 @@ backward = _of_rows("backward")
 add_squares = _of_rows("add_squares")
 room = _of_rows("room")
 add_outer = _of_rows("add_outer")
+finish_gram = _of_rows("finish_gram")
 add_cross = _of_rows("add_cross")
 # ---- for tiles of columns
 fill_columns = _of_rows("fill_columns")
@@ -97,6 +117,29 @@ def rows_between(X: Any, start: int, stop: int) -> Any:
 def matrix_of(X: Any, d: int) -> Any:
     """Return rows of d features as a float64 matrix: an array, or sparse ones as CSR."""
     return _own(X).matrix_of(X, d)
+
+
+def size_of(X: Any) -> Size:
+    """Return what the summary of a block says of how its rows lie in memory."""
+    found: Size = _own(X).size_of(X)
+    return found
+
+
+def row_at(X: Any, share: float) -> int:
+    """Return the row before which about this share of the work on all rows lies."""
+    return int(_own(X).row_at(X, share))
+
+
+def row_values(X: Any) -> tuple[np.dtype, bool]:
+    """Return the dtype that holds norms of rows, and whether these are worth keeping."""
+    found: tuple[np.dtype, bool] = _own(X).row_values(X)
+    return found
+
+
+def exact_runs(X: Any, start: int, stop: int) -> Iterator[tuple[slice, Any]] | None:
+    """Return the rows [start, stop) in float64, run by run; None: their Grams are so anyhow."""
+    found: Iterator[tuple[slice, Any]] | None = _own(X).exact_runs(X, start, stop)
+    return found
 
 
 def columns_copy(X: Any, d: int, columns: Any, *, pattern: bool) -> Any:
@@ -146,6 +189,5 @@ def register(storage: Storage) -> None:
 
 
 register(Storage(dense, lambda kind: isinstance(kind, types.Array), dense.arrays_of))
-register(
-    Storage(csr, lambda kind: isinstance(kind, types.BaseTuple) and len(kind) == 3, csr.arrays_of)
-)
+register(Storage(csr, csr.has_type, csr.arrays_of))
+register(Storage(coded, coded.has_type, coded.arrays_of))

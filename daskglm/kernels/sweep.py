@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from daskglm.kernels.margins import is_zero
-from daskglm.kernels.records import read_only
 from daskglm.kernels.storages import (
     add_by_code,
     add_moments,
@@ -20,6 +19,8 @@ from daskglm.kernels.storages import (
     add_squares,
     backward,
     count_signs,
+    exact_runs,
+    finish_gram,
     flush,
     forward,
     gathered,
@@ -48,9 +49,6 @@ __all__ = [
 
 # Where a prefetch of the next rows finds none.
 NOWHERE = 1 << 40
-# Bytes of rows that are converted to float64 at a time for an exact Gram, to stay in the
-# second-level cache.
-EXACT_BYTES = 1 << 20
 
 
 @compiled(nogil=True)
@@ -80,7 +78,7 @@ def evaluate(law, rows, w, b, start, stop, out):  # type: ignore[no-untyped-def]
     here = np.empty(0 if kept else many)
     there = np.empty(0 if curved else many)
     wide, gradient = prepared(X, w), gathered(X, d, sums)
-    work = room(X, many, formed)
+    work = room(X, many, stop - start, formed)
     total, slopes, added = 0.0, 0.0, 0
     for lo in range(start, stop, many):
         hi = min(lo + many, stop)
@@ -106,6 +104,8 @@ def evaluate(law, rows, w, b, start, stop, out):  # type: ignore[no-untyped-def]
         if formed:
             add_outer(X, c, lo, n, d, work, gram)
     flush(X, d, gradient, sums)
+    if formed:
+        finish_gram(X, d, work, gram)
     sums[d] += slopes
     sums[d + 1] += total
 
@@ -122,17 +122,14 @@ def exactly(
 
     The first `of_rows` entries of `out` have a number for each row, or none.
     """
-    X = rows[0]
-    if isinstance(X, tuple) or X.dtype == np.float64:  # Grams of sparse rows are in float64 anyhow
+    runs = exact_runs(rows[0], start, stop)
+    if runs is None:
         sweep(rows, start, stop, out)
         return
-    many = max(EXACT_BYTES // (8 * max(X.shape[1], 1)), 1)
-    for lo in range(start, stop, many):
-        run = slice(lo, min(lo + many, stop))
-        part = X[run].astype(np.float64)
+    for run, part in runs:
         beside = tuple(values[run] if len(values) else values for values in rows[1:])
         here = tuple(values[run] if len(values) else values for values in out[:of_rows])
-        sweep((read_only(part), *beside), 0, len(part), (*here, *out[of_rows:]))
+        sweep((part, *beside), 0, run.stop - run.start, (*here, *out[of_rows:]))
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})

@@ -13,11 +13,13 @@ from daskglm.kernels.storages import (
     add_outer,
     add_squares,
     backward,
+    finish_gram,
     flush,
     forward,
     gathered,
     prepared,
     room,
+    run_rows,
     tile_rows,
 )
 from daskglm.kernels.sweep import exactly
@@ -58,14 +60,14 @@ def evaluate(rows, w, edges, start, stop, out):  # type: ignore[no-untyped-def]
     many = tile_rows(X, d, stop - start, formed)
     of, here = np.empty((NUMBERS, many)), np.empty(0 if len(z) > 0 else many)
     wide, gradient = prepared(X, w), gathered(X, d, sums)
-    work = room(X, many, formed)
+    work = room(X, many, stop - start, formed)
     slope, curvature = np.zeros(len(slopes)), np.zeros(len(curvatures))
     total, added = 0.0, 0
     for lo in range(start, stop, many):
         hi = min(lo + many, stop)
         n = hi - lo
         # long sums in runs: their rounding error grows with the length of a run
-        if added >= SUMMED_ROWS:
+        if added >= max(run_rows(X), SUMMED_ROWS):
             flush(X, d, gradient, sums)
             _move(slope, slopes)
             _move(curvature, curvatures)
@@ -84,6 +86,8 @@ def evaluate(rows, w, edges, start, stop, out):  # type: ignore[no-untyped-def]
         if formed:
             add_outer(X, of[1], lo, n, d, work, gram)
     flush(X, d, gradient, sums)
+    if formed:
+        finish_gram(X, d, work, gram)
     _move(slope, slopes)
     _move(curvature, curvatures)
     sums[d] += total

@@ -21,7 +21,7 @@ from daskglm.data.blocks import Block
 from daskglm.kernels import Pattern, for_rows
 from daskglm.kernels import cpu as host
 from daskglm.kernels.records import read_only
-from daskglm.kernels.storages import columns_copy
+from daskglm.kernels.storages import columns_copy, size_of
 from daskglm.worker.asked import Asked, Each
 from daskglm.worker.block_cache import BlockCache
 from daskglm.worker.class_rows import codes_among
@@ -169,12 +169,12 @@ def take_columns(
 def _with_rows(block: Block, X: Any) -> Block:
     """Return a block with X of some of its columns, and facts that count these."""
     arrays = for_rows(X)[1]
-    n, k = (X.n, X.d) if on_device(X) else X.shape
-    sparse = block.facts.sparse and k > 0
-    if isinstance(arrays, tuple):
-        nonzeros, nbytes = len(arrays[1]), sum(part.nbytes for part in arrays)
+    if on_device(X):
+        sparse = block.facts.sparse and X.d > 0
+        k, nbytes = X.d, arrays.nbytes
+        nonzeros = arrays.indices.size if sparse else X.n * X.d
     else:
-        nonzeros, nbytes = arrays.indices.size if sparse else n * k, arrays.nbytes
+        k, (nonzeros, nbytes, *_) = X.shape[1], size_of(arrays)
     longest = min(block.facts.longest_row, k)
     facts = replace(
         block.facts, n_features=k, nonzeros=nonzeros, nbytes=nbytes, longest_row=longest

@@ -20,6 +20,7 @@ from daskglm.core.summation import AT_ONCE
 from daskglm.kernels import coordinate_ascent as kernels
 from daskglm.kernels import margins
 from daskglm.kernels.records import NO_NUMBERS
+from daskglm.kernels.storages import row_values
 from daskglm.losses import conjugates as duals
 from daskglm.losses.base import Law
 from daskglm.worker.local_epochs import Run
@@ -92,9 +93,9 @@ class OnThreads:
         fresh = {i for i, m in enumerate(caches) if len(m.dual.seen) != len(m.y)}
         for i in fresh:
             m = caches[i]
-            values = m.rows if isinstance(m.rows, np.ndarray) else m.rows[0]
-            m.dual.seen = np.zeros(len(m.y), values.dtype)
-            m.dual.norms = np.empty(0 if values.size == 1 else len(m.y), values.dtype)
+            values, kept = row_values(m.rows)
+            m.dual.seen = np.zeros(len(m.y), values)
+            m.dual.norms = np.empty(len(m.y) if kept else 0, values)
 
         def work(pieces: Pieces) -> Totals:
             for i, lo, hi in pieces:

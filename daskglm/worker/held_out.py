@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from daskglm.core.batch_requests import GatheredRows, HeldOutLosses, ScoreHeldOut
 from daskglm.core.decisions import predicted, probabilities
 from daskglm.core.requests import Totals, roles_of
 from daskglm.data.blocks import Block
-from daskglm.kernels import Pattern, margins
+from daskglm.kernels import margins
 from daskglm.kernels.records import NO_NUMBERS
+from daskglm.kernels.storages import arrays_of, matrix_of
 from daskglm.losses.base import Law
 from daskglm.losses.table import law_of
 from daskglm.worker.asked import Asked
@@ -146,7 +146,5 @@ def _add_losses(
 
 
 def _decision_values(X: Any, W: np.ndarray, d: int) -> np.ndarray:
-    if isinstance(X, Pattern):
-        X = sp.csr_matrix((np.full(X.nnz, X.value.item()), X.indices, X.indptr), shape=X.shape)
-    values: np.ndarray = X @ W[:, :d].T
+    values: np.ndarray = matrix_of(arrays_of(X), d) @ W[:, :d].T
     return values + W[:, d] if W.shape[1] > d else values

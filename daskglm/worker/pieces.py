@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from daskglm.data.blocks import Block
+from daskglm.kernels.storages import arrays_of, row_at
 
 # Stored values below which threads cost more than they save.
 INLINE_WORK = 200_000
@@ -40,8 +39,4 @@ def divide(blocks: Sequence[Block], threads: int) -> list[list[Piece]]:
 
 def _row_at(block: Block, share: float) -> int:
     """Row before which about `share` of a block's work lies."""
-    n = len(block.y)
-    if block.facts.sparse:
-        work = block.X.indptr + np.arange(n + 1)
-        return int(np.searchsorted(work, share * work[-1]))
-    return min(round(share * n), n)
+    return row_at(arrays_of(block.X), share)

@@ -12,6 +12,7 @@ from daskglm.core.summation import SUMMED_ROWS
 from daskglm.kernels import csr
 from daskglm.kernels.chosen import within_callers
 from daskglm.kernels.records import read_only
+from daskglm.kernels.size import UNIT, Size
 from daskglm.kernels.soft_threshold import soft
 from daskglm.system.compiled import compiled
 
@@ -55,6 +56,18 @@ def matrix_of(X, d):
     out = np.zeros((len(X[0]), d))
     np.put_along_axis(out, X[0] + X[1], 1.0, axis=1)
     return out
+
+
+def exact_runs(X, start, stop):
+    return None
+
+
+def row_values(X):
+    return np.dtype(float), False
+
+
+def size_of(X):
+    return Size(X[0].size, X[0].nbytes, X[0].shape[1], True, UNIT)
 
 
 @compiled(nogil=True)
@@ -108,8 +121,13 @@ def add_squares(X, curvature, start, count, out):
 
 
 @compiled(nogil=True)
-def room(X, many, formed):
+def room(X, many, count, formed):
     return None
+
+
+@compiled(nogil=True)
+def finish_gram(X, d, work, gram):
+    pass
 
 
 @compiled(nogil=True)
