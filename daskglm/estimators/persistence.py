@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -46,6 +46,7 @@ from daskglm.fitting import schema
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.record import FitRecord
 from daskglm.fitting.report import Report, as_dict
+from daskglm.frames.design import Design
 from daskglm.frames.file import (
     ROLES,
     design_from_json,
@@ -297,18 +298,11 @@ def _restore(
             shapes = ((d,), (len(classes) - 1,))
         together = loss.name in JOINT_LOSSES
         n_iter = schema.iterations(content["n_iter"], (1,) if together else shapes[1])
-        names = schema.feature_names(content["feature_names"], d)
-        design = design_from_json(content["design"]) if "design" in content else None
-        if design is not None:
-            if names is not None or len(design.names) != d:
-                raise ValueError(f"a design of {len(design.names)} coefficients, the model of {d}")
-            names = np.array(design.names, dtype=object)
-        roles = _roles(content.get("roles", {}))
-        if design is not None:
-            settings = for_design(settings, design)
+        table = _table(content, d)
+        if table.design is not None:
+            settings = for_design(settings, table.design)
         for penalty in (settings.penalty, record.penalty):
-            penalty.for_features(d, names)
-        fitted_with = _fitted_with(content.get("fitted_with", []))
+            penalty.for_features(d, table.coefficients)
         report = schema.report(content["report"])
         coef, intercept = _coefficients(content, path, shapes, arrays)
         if ("tried" in content) != isinstance(model, ElasticNetCV):
@@ -325,16 +319,9 @@ def _restore(
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         what = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
         raise ValueError(f"{path} is damaged: {what}") from error
-    model.n_features_in_ = d
     model.coef_ = coef
-    model.fitted_with_, model.roles_ = fitted_with, roles
+    table.set(model, d)
     _set_found(model, record, report)
-    if design is not None:
-        model.schema_, model.feature_names_out_ = design, names
-        model.n_features_in_ = len(design.columns)
-        names = np.array(design.columns, dtype=object)
-    if names is not None:
-        model.feature_names_in_ = names
     if classes is None:
         model.intercept_ = np.float64(intercept)
         model.n_iter_ = int(n_iter)
@@ -404,19 +391,46 @@ def _params_to_json(model: Any) -> dict[str, Any]:
     return found | ({} if of_tables is None else {"schema": of_tables})
 
 
-def _roles(saved: Any) -> dict[str, str]:
-    """Check the columns beside the features."""
-    right = isinstance(saved, dict) and all(isinstance(name, str) for name in saved.values())
-    if not right or set(saved) - set(ROLES):
-        raise ValueError(f"it has the roles {shown(saved)}")
-    return dict(saved)
+class _Table(NamedTuple):
+    """What a file says of columns: names of features, those with roles, and the design."""
+
+    names: np.ndarray | None
+    design: Design | None
+    roles: dict[str, str]
+    fitted_with: tuple[str, ...]
+
+    @property
+    def coefficients(self) -> np.ndarray | None:
+        """Names of the coefficients."""
+        if self.design is None:
+            return self.names
+        return np.array(self.design.names, dtype=object)
+
+    def set(self, model: Any, d: int) -> None:
+        """Set the attributes of a model of d coefficients."""
+        model.fitted_with_, model.roles_, model.n_features_in_ = self.fitted_with, self.roles, d
+        names = self.names
+        if self.design is not None:
+            model.schema_, model.feature_names_out_ = self.design, self.coefficients
+            names = np.array(self.design.columns, dtype=object)
+            model.n_features_in_ = len(names)
+        if names is not None:
+            model.feature_names_in_ = names
 
 
-def _fitted_with(saved: Any) -> tuple[str, ...]:
-    """Check which of offset and exposure a model was fitted with."""
-    if saved not in ([], ["offset"], ["exposure"], ["offset", "exposure"]):
-        raise ValueError(f"it was fitted with {shown(saved)}")
-    return tuple(saved)
+def _table(content: dict[str, Any], d: int) -> _Table:
+    """Check what a file says of the columns of a model of d coefficients."""
+    names = schema.feature_names(content["feature_names"], d)
+    design = design_from_json(content["design"]) if "design" in content else None
+    if design is not None and (names is not None or len(design.names) != d):
+        raise ValueError(f"a design of {len(design.names)} coefficients, the model of {d}")
+    roles, fitted_with = content.get("roles", {}), content.get("fitted_with", [])
+    right = isinstance(roles, dict) and all(isinstance(name, str) for name in roles.values())
+    if not right or set(roles) - set(ROLES):
+        raise ValueError(f"it has the roles {shown(roles)}")
+    if fitted_with not in ([], ["offset"], ["exposure"], ["offset", "exposure"]):
+        raise ValueError(f"it was fitted with {shown(fitted_with)}")
+    return _Table(names, design, dict(roles), tuple(fitted_with))
 
 
 # ---- arrays

@@ -100,7 +100,7 @@ def design_from_json(saved: Any) -> Design:
     fields = _fields(saved, ("columns", "numeric", "roles", "numbers", "terms"), "the design")
     columns = _texts(fields["columns"], "columns")
     if len(set(columns)) < len(columns):
-        raise ValueError("a column is there twice")
+        raise ValueError(f"a column is there twice: {shown(columns)}")
     roles = fields["roles"]
     if not isinstance(roles, dict) or set(roles) - set(ROLES):
         raise ValueError(f"the roles are {shown(roles)}")
@@ -125,7 +125,7 @@ def design_from_json(saved: Any) -> Design:
     if set(columns) != used or not {*design.numeric} <= set(columns):
         raise ValueError(f"columns {shown(columns)} and terms of {shown(sorted(used))}")
     if len(set(design.names)) < len(design.names):
-        raise ValueError("a name of a coefficient is there twice")
+        raise ValueError(f"a coefficient is there twice: {shown(design.names)}")
     return design
 
 
@@ -136,7 +136,7 @@ def _factor(saved: dict[str, Any], factors: Mapping[str, Factor]) -> Factor:
     levels = tuple(_level(level) for level in _list(fields["levels"], "levels"))
     rare = tuple(_level(level) for level in _list(fields["rare"], "rare"))
     if len({*levels, *rare}) < len(levels) + len(rare):
-        raise ValueError("a level is there twice")
+        raise ValueError(f"a level is there twice: {shown(levels + rare)}")
     if not isinstance(fields["has_missing"], bool):
         raise ValueError(f"has_missing is {shown(fields['has_missing'])}")
     slots = len(levels) + bool(rare) + fields["has_missing"]
@@ -181,7 +181,7 @@ def _interaction(saved: dict[str, Any], factors: Mapping[str, Factor]) -> Intera
         ends = zip(codes, of, strict=True)
         combinations.append(tuple(_whole(k, "a code", 0, len(f.slots) - 1) for k, f in ends))
     if sorted(set(combinations)) != combinations:
-        raise ValueError("combinations are not in order, each once")
+        raise ValueError(f"combinations {shown(combinations)} are not in order, each once")
     return Interaction(of, tuple(combinations), _unseen(fields["unseen"]))
 
 

@@ -14,7 +14,7 @@ from daskglm.frames.read import Codes, Level, RawFrame
 from daskglm.frames.schema import Schema
 
 # Levels from which a column with one for nearly every row is a mistake. Chosen.
-MANY_LEVELS = 1000
+MANY_LEVELS = 100
 
 
 class Levels(NamedTuple):
@@ -71,11 +71,19 @@ def together(parts: Sequence[Seen]) -> Seen:
     return Seen(sum(part.n for part in parts), columns, combinations)
 
 
-def refuse_identifiers(found: Seen, allowed: Sequence[str]) -> None:
-    """Raise ValueError for a factor of which nearly every row has a level of its own."""
+def refuse_no_levels(found: Seen, allowed: Sequence[str]) -> None:
+    """Raise ValueError for text that is no levels: numbers, or what nearly every row has its own of.
+
+    Columns that are `allowed` have been named as levels.
+    """
     for name, column in found.columns.items():
         if not isinstance(column, Levels) or name in allowed:
             continue
+        if (number := _fraction(column.levels)) is not None:
+            raise ValueError(
+                f"column {name!r} is text that reads as numbers, such as {number!r}: name it in "
+                "numeric, or in categories if these are levels"
+            )
         count = len(column.levels)
         if count >= MANY_LEVELS and 2 * count > int(column.counts.sum()):
             raise ValueError(
@@ -86,6 +94,20 @@ def refuse_identifiers(found: Seen, allowed: Sequence[str]) -> None:
 
 
 # ---- pieces
+def _fraction(levels: Sequence[Level]) -> str | None:
+    """Return a text that reads as a number with a fraction, if all read as numbers."""
+    found = None
+    for level in levels:
+        if not isinstance(level, str):
+            return None
+        try:
+            number = float(level)
+        except ValueError:
+            return None
+        found = found or (None if number.is_integer() else level)
+    return found
+
+
 def _of_column(column: Any) -> Levels | Spread:
     if isinstance(column, Codes):
         counts = np.bincount(column.codes, minlength=len(column.levels) + 1)

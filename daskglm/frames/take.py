@@ -14,7 +14,7 @@ from daskglm.data.partitions import is_dask, like_partitions
 from daskglm.data.values import CONSTANTS, Place, constant
 from daskglm.frames.design import Design
 from daskglm.frames.fitted import design_of
-from daskglm.frames.learn import refuse_identifiers, seen, together
+from daskglm.frames.learn import refuse_no_levels, seen, together
 from daskglm.frames.read import RawFrame, is_plain, read
 from daskglm.frames.schema import Schema
 
@@ -91,7 +91,7 @@ def learn(X: Any, beside: Mapping[str, Any], how: How, *, client: Any, keep: boo
         parts = _read_parts(X, beside, features, named, wanted)
         found, parts = _seen_of(parts, schema, client, keep)
     whole = together([part for part in found if part.n] or found[:1])
-    refuse_identifiers(whole, _coded_anyhow(schema))
+    refuse_no_levels(whole, _coded_anyhow(schema))
     design = design_of(
         schema, whole, penalised=how.penalised, intercept=how.intercept, roles=_roles(named)
     )

@@ -69,6 +69,8 @@ def columns(dtype):
 
 
 COLUMNS = ["object", "decimal", "string", "arrow decimal"]
+# Those whose numbers are text: dask makes it of objects.
+OF_TEXT = ["string columns", *(f"dask frame of {dtype} columns" for dtype in COLUMNS[:3])]
 KINDS = {
     "polars": polars,
     "polars, y a column": polars_label,
@@ -106,7 +108,12 @@ def together(predicted):
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_every_container_is_fitted_predicted_and_scored(kind):
     rows, labels = KINDS[kind]()
-    model = daskglm.LogisticRegression(tol=1e-10).fit(rows, labels)
+    model = daskglm.LogisticRegression(tol=1e-10)
+    if kind in OF_TEXT:
+        with pytest.raises(ValueError, match="column 'b' is text that reads as numbers"):
+            model.fit(rows, labels)
+        model.set_params(schema={"numeric": ["b", "d"]})
+    model.fit(rows, labels)
     np.testing.assert_allclose(model.coef_, COEF, rtol=1e-5, atol=1e-6)
     plain = daskglm.LogisticRegression(tol=1e-10).fit(X, y)
     assert model.score(rows, labels) == pytest.approx(plain.score(X, y))
@@ -146,8 +153,39 @@ CATEGORIES = {
 MODEL = daskglm.LogisticRegression().fit(FRAME, y)
 
 
-@pytest.mark.parametrize("method", ["fit", "predict", "score"])
-@pytest.mark.parametrize("kind", list(CATEGORIES))
+# Delayed blocks have no dtypes before they are read, and that of floats nearly a level a row.
+NO_LEVELS = ("delayed", "dask, unknown")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in CATEGORIES if kind not in NO_LEVELS])
+def test_categories_are_levels_whatever_they_are_made_of(kind):
+    rows, labels = CATEGORIES[kind](), y
+    if hasattr(rows, "map_partitions"):
+        labels = dd.from_pandas(pd.Series(y), npartitions=3)
+    model = daskglm.LogisticRegression(tol=1e-10).fit(rows, labels)
+    levels = ["True"] if kind == "of yes and no" else ["1", "2", "3"]
+    assert model.feature_names_out_.tolist() == [*(f"b[{k}]" for k in levels), "a", "c", "d"]
+    ones = np.stack([(k == LEVELS) * 1.0 for k in (1, 2, 3)], axis=1)
+    if kind == "of yes and no":
+        ones = (LEVELS > 1)[:, None] * 1.0
+    coded = np.column_stack([ones, X[:, [0, 2, 3]]])
+    plain = daskglm.LogisticRegression(tol=1e-10).fit(coded, y)
+    np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(together(model.predict(rows)), plain.predict(coded))
+
+
+def test_a_category_of_numbers_with_a_level_for_each_row_is_refused():
+    rows = dd.from_pandas(FRAME.assign(b=pd.Categorical(range(300))), npartitions=3)
+    labels = dd.from_pandas(pd.Series(y), npartitions=3)
+    with pytest.raises(ValueError, match="column 'b' has 300 levels in 300 rows.*name it in categ"):
+        daskglm.LogisticRegression().fit(rows, labels)
+
+
+# Of a model that was fitted to numbers; a fit tells dtypes before it loads, but of delayed blocks.
+@pytest.mark.parametrize(
+    ("kind", "method"),
+    [("delayed", "fit"), *((kind, name) for kind in CATEGORIES for name in ("predict", "score"))],
+)
 def test_categories_are_not_taken_for_numbers(kind, method):
     rows, labels = CATEGORIES[kind](), y
     if kind == "delayed":
@@ -255,14 +293,9 @@ def test_what_is_no_number_is_named_with_its_row_and_column(value):
     word = (
         "X contains NaN" if value is None or value is pd.NA else "X has values that are not numbers"
     )
-    for rows, labels, place in (
-        (spoilt, y, "row 21"),
-        (
-            dd.from_pandas(spoilt, npartitions=1),
-            dd.from_pandas(pd.Series(y), npartitions=1),
-            "partition 0, row 21",
-        ),
-    ):
+    with dask.config.set({"dataframe.convert-string": False}):
+        lazy = dd.from_pandas(spoilt, npartitions=1), dd.from_pandas(pd.Series(y), npartitions=1)
+    for rows, labels, place in ((spoilt, y, "row 21"), (*lazy, "partition 0, row 21")):
         with (
             dask.config.set({"dataframe.convert-string": False}),
             pytest.raises((ValueError, TypeError)) as caught,

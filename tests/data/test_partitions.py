@@ -246,10 +246,13 @@ MISFITS = {
         "no column 'label'",
     ),
     "no such pandas column": (lambda: (FRAME, "label"), "no column 'label'"),
-    "text column": (lambda: (FRAME.assign(a="x"), y), "row 0, column 'a' is 'x'"),
-    "dask text column": (
-        lambda: (dd.from_pandas(FRAME.assign(a="x", label=y), npartitions=2), "label"),
-        "row 0, column 'a' is 'x'",
+    "text that names rows": (
+        lambda: (FRAME.assign(a=[f"row {i}" for i in range(len(FRAME))]), y),
+        "column 'a' has .* levels in .* rows, such as 'row 0'",
+    ),
+    "dask text that is numbers": (
+        lambda: (dd.from_pandas(FRAME.assign(a="1.5", label=y), npartitions=2), "label"),
+        "column 'a' is text that reads as numbers, such as '1.5'",
     ),
     "one dimension": (lambda: (da.from_array(X[:, 0]), y), "1 dimension"),
     "delayed against array": (lambda: (parts(X), y), "list of delayed"),

@@ -682,11 +682,11 @@ DATA = [
         for index in (100_000, D, -1)
     ),
     Bad(
-        "X text column",
-        spoil("X", lambda X, y, w: frame(X, b="x")),
+        "X text column of numbers",
+        spoil("X", lambda X, y, w: frame(X, b="1.5")),
         ("fit", "estimator", "cv", "path", "frame"),
         ValueError,
-        "column 'b' is 'x'",
+        "column 'b' is text that reads as numbers, such as '1.5'",
     ),
     Bad(
         "X date column",
