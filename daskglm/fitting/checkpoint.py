@@ -160,7 +160,10 @@ def load(path: Any) -> Saved:
 
 @dataclass
 class CheckpointWriter:
-    """Writes states of a solve to a folder, as often as asked.
+    """Writes states of a solve to a folder: of its first iterate, as often as asked, of its last.
+
+    What came before the first iterate may have taken far longer than the time between two states:
+    workers started, rows were read, kernels were compiled. And so may the next iteration.
 
     Parameters
     ----------
@@ -183,22 +186,37 @@ class CheckpointWriter:
     before: int = 0
     finished: list[np.ndarray] = field(default_factory=list)
     left: list[int] = field(default_factory=list)
-    written: tuple[float, float] = (0.0, 0.0)
+    written: tuple[float, float] = field(default_factory=lambda: (0.0, time.monotonic()))
     rows: str = ""
+    first: bool = True  # of this solve no state is written yet
+    wrote: bool = False
 
     def begin(self, solver: str, problem: int, before: int) -> None:
         """Note the solver and the problem of a solve, and the iterations of the fit it resumes."""
         self.solver = solver
         self.problem = problem
         self.before = before
-        self.written = (0.0, time.monotonic())
+        self.first = True
+        self.written = (0.0, self.written[1])  # that of an earlier problem is a state, too
 
     def after(self, iterate: Iterate, iteration: int, *, last: bool = False) -> None:
-        """Write the state of the solve if that is due, or at the last iterate."""
+        """Write the state of the solve if that is due, at the first iterate or at the last."""
         since = iteration - self.written[0], time.monotonic() - self.written[1]
-        if last or since[0] >= self.between[0] or since[1] >= self.between[1]:
+        due = since[0] >= self.between[0] or since[1] >= self.between[1]
+        if due or ((self.first or last) and not self._is_behind()):
             self._write(iterate, iteration)
             self.written = iteration, time.monotonic()
+            self.first, self.wrote = False, True
+
+    def _is_behind(self) -> bool:
+        """Return whether the state in the folder is of a problem after this one.
+
+        It is until a fit that goes on in its folder has come to the problem it was at: those before
+        are soon done again, and a kill meanwhile must not cost what comes after them.
+        """
+        if self.resumed is None or self.wrote or self.problem >= self.resumed.problem:
+            return False
+        return fsspec.url_to_fs(self.path)[1] == fsspec.url_to_fs(self.resumed.path)[1]
 
     def _write(self, iterate: Iterate, iteration: int) -> None:
         rows = ""

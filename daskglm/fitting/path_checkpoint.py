@@ -121,6 +121,9 @@ class PathFits:
         if self.saved is not None:
             self.identity.check(self.saved.identity, str(settings.resume))
         self._wait()
+        if math.isfinite(self.between[1]):
+            # of a time the first fit is due at once: what came before it may have taken far longer
+            self.due = self.due[0], -math.inf
 
     def finished(self, key: Key) -> list[Fitted]:
         """Return the fits of a path that are finished."""

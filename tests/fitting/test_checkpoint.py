@@ -216,6 +216,60 @@ def test_seconds_between_states_and_urls(tmp_path):
     assert daskglm.fit(X, y, tol=1e-4, resume="memory://kept/c").report_.converged
 
 
+@pytest.mark.parametrize("solver", list(FAR))
+@pytest.mark.parametrize("every", ["1h", 100])
+def test_the_first_iterate_is_a_state_whatever_is_asked_for(solver, every, tmp_path):
+    options = {"solver": solver, "tol": 1e-10, "random_state": 0, "checkpoint_every": every}
+    with pytest.raises(Killed):
+        daskglm.fit(X, y, checkpoint=tmp_path / "c", callback=killer(0), **options)
+    assert load(tmp_path / "c").iteration == 0
+    rest = daskglm.fit(X, y, resume=tmp_path / "c", **options)
+    assert rest.report_.converged
+    np.testing.assert_allclose(rest.coef_, best().coef_, atol=1e-4)
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "sdca"])
+def test_what_a_kill_amid_a_write_leaves_is_passed_over_and_removed(solver, tmp_path):
+    """Half a state, and dual variables of some partitions, beside the whole state before."""
+    options = {"solver": solver, "tol": 1e-8, "random_state": 0}
+    killed(tmp_path / "c", *ROWS, at=2, **options)
+    state, torn = tmp_path / "c" / "state.npz", tmp_path / "c" / f"rows-{'0' * 32}"
+    half = tmp_path / "c" / f".state.npz-{'0' * 32}"
+    half.write_bytes(state.read_bytes()[:100])
+    torn.mkdir()
+    (torn / "0_0_100.npy").write_bytes(b"half")
+    rest = daskglm.fit(*ROWS, checkpoint=tmp_path / "c", resume=tmp_path / "c", **options)
+    assert rest.report_.resumed == 2
+    assert rest.report_.converged
+    assert not half.exists()
+    assert not torn.exists()
+    np.testing.assert_allclose(rest.coef_, best().coef_, atol=1e-3)
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "sdca"])
+def test_a_kill_soon_after_a_fit_is_resumed_costs_no_class(solver, tmp_path):
+    """Those before the class it was at are checked again: the state in the folder is further on."""
+    labels = np.digitize(X @ np.arange(6.0), [-1.0, 1.0])
+    options = {"solver": solver, "tol": 1e-8, "random_state": 0, "checkpoint": tmp_path / "c"}
+    begun = iter(range(10**6))
+
+    def in_the_third(record):
+        if record["iteration"] == 0 and next(begun) == 2:
+            raise Killed
+
+    with pytest.raises(Killed):
+        daskglm.fit(X, labels, callback=in_the_third, **options)
+    assert load(tmp_path / "c").problem == 2
+    for number in range(2):  # again and again
+        with pytest.raises(Killed):
+            daskglm.fit(X, labels, callback=killer(0), resume=tmp_path / "c", **options)
+        assert load(tmp_path / "c").problem == 2, number
+    rest = daskglm.fit(X, labels, resume=tmp_path / "c", **options)
+    assert rest.report_.converged
+    whole = daskglm.fit(X, labels, solver="newton", tol=1e-10)
+    np.testing.assert_allclose(rest.coef_, whole.coef_, atol=1e-3)
+
+
 def test_many_classes_go_on_at_the_class_they_were_at(tmp_path):
     labels = np.digitize(X @ np.arange(6.0), [-1.0, 1.0])
     whole = daskglm.fit(X, labels, solver="lbfgs", tol=1e-10)
