@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ def as_rows(
         _refuse_factors(settings)
         return X, y, settings, known, beside
     first: FitConfig = settings[0] if isinstance(settings, list) else settings
-    how = How(schema, math.isfinite(first.C), bool(first.fit_intercept))
+    how = How(schema, partial(_is_penalised, first), bool(first.fit_intercept))
     with client_for(is_lazy(X), client) as running:
         table = learn(X, given, how, client=running, keep=not first.out_of_core)
     found = dict(table.beside)
@@ -114,6 +115,13 @@ def as_table(X: Any, design: Design) -> Any:
 
 
 # ---- settings
+def _is_penalised(settings: FitConfig, column: str) -> bool:
+    """Return whether the coefficients of a column have a penalty."""
+    factors = settings.penalty.penalty_factor
+    given = factors.get(column, 1.0) if isinstance(factors, Mapping) else 1.0
+    return math.isfinite(settings.C) and given != 0.0
+
+
 def for_design(settings: FitConfig, design: Design) -> FitConfig:
     """Return settings whose penalty names coefficients where the user's names columns."""
     penalty = settings.penalty

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,14 +17,19 @@ from daskglm.frames.terms import CUBIC, Basis, Factor, Indicator, Interaction, T
 
 
 def design_of(
-    schema: Schema, found: Seen, *, penalised: bool, intercept: bool, roles: Mapping[str, str]
+    schema: Schema,
+    found: Seen,
+    *,
+    penalised: Callable[[str], bool],
+    intercept: bool,
+    roles: Mapping[str, str],
 ) -> Design:
     """Return the design of a schema for data of which this was seen.
 
     Parameters
     ----------
-    penalised : bool
-        Whether the fit has a penalty: all levels have coefficients then.
+    penalised : callable
+        Whether the coefficients of a column have a penalty: all its levels have one then.
     intercept : bool
         Whether it has an intercept: without both, the first factor keeps all levels.
 
@@ -43,7 +48,8 @@ def design_of(
         if name in (schema.splines or {}) or name in (schema.polynomials or {}):
             terms.append(_basis(schema, name, column))
         elif isinstance(column, Levels):
-            keep = penalised or not (intercept or any(t.kind == "factor" for t in terms))
+            first = not (intercept or any(term.kind == "factor" for term in terms))
+            keep = first or penalised(name)
             terms.append(_factor(schema, name, column, keep=keep))
         else:
             how = schema.how_missing(name, factor=False)

@@ -72,7 +72,7 @@ def together(parts: Sequence[Seen]) -> Seen:
 
 
 def refuse_no_levels(found: Seen, allowed: Sequence[str]) -> None:
-    """Raise ValueError for text that is no levels: numbers, or what nearly every row has its own of.
+    """Raise ValueError for text that is no levels: numbers, or another for nearly every row.
 
     Columns that are `allowed` have been named as levels.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import dask
@@ -20,12 +20,13 @@ from daskglm.frames.schema import Schema
 
 
 class How(NamedTuple):
-    """How a design is learned: what the user says, and whether the fit has a penalty and an
-    intercept.
+    """How a design is learned: what the user says, and whether the fit has an intercept.
+
+    `penalised` says of a column whether its coefficients have a penalty.
     """
 
     schema: Schema
-    penalised: bool
+    penalised: Callable[[str], bool]
     intercept: bool
 
 
