@@ -25,6 +25,8 @@ from daskglm.estimators.penalty_cv import ElasticNetCV
 from daskglm.estimators.ridge import Ridge
 from daskglm.estimators.svm import LinearSVC
 from daskglm.fitting.inference import has_likelihood
+from daskglm.kernels.coded_csr import to_csr
+from daskglm.kernels.coded_rows import Coded, Tables
 from daskglm.losses.base import Loss
 from daskglm.losses.builtin import BUILTIN
 from daskglm.losses.family import Domain
@@ -102,8 +104,7 @@ def _batches(rows: Rows) -> None:
     GeneralizedLinearRegressorCV("gaussian", alphas=2, cv=2).fit(rows.X, rows.numbers)
     # problems with many features are solved one by one, and scored together
     if sp.issparse(rows.X):
-        parts = rows.X.data, rows.X.indices, rows.X.indptr
-        wide = sp.csr_matrix(parts, shape=(ROWS, WIDE))
+        wide = _wide(rows.X)
         LogisticRegressionCV(Cs=2, cv=2).fit(wide, rows.two)
     else:
         wide = np.random.default_rng(1).normal(size=(ROWS, ROWS)).astype(rows.X.dtype)
@@ -111,7 +112,7 @@ def _batches(rows: Rows) -> None:
 
 
 def _inference(rows: Rows) -> None:
-    X = rows.X[:, :3]
+    X = rows.X if isinstance(rows.X, Coded) else rows.X[:, :3]
     given = X, rows.two, rows.weight
     model = LogisticRegression(C=np.inf).fit(*given)
     model.inference(*given, covariance="HC1")
@@ -130,8 +131,7 @@ def _multinomial(rows: Rows) -> None:
         LogisticRegression(solver=solver, max_iter=20).fit(rows.X, rows.three)
     LogisticRegression(max_iter=20).fit(rows.X, rows.three, sample_weight=rows.weight)
     if sp.issparse(rows.X):
-        parts = rows.X.data, rows.X.indices, rows.X.indptr
-        wide = sp.csr_matrix(parts, shape=(ROWS, WIDE))
+        wide = _wide(rows.X)
         for solver in ("tron", "lbfgs"):
             LogisticRegression(solver=solver, max_iter=20).fit(wide, rows.three)
 
@@ -154,13 +154,18 @@ def _penalties(rows: Rows) -> None:
     ElasticNetCV(alphas=3, cv=2).fit(rows.X, rows.numbers)
     ElasticNet(alpha=0.01, solver="sdca").fit(rows.X, rows.numbers)
     # more features than a Hessian is formed for: a copy of the columns of a working set
-    if sp.issparse(rows.X):
-        parts = rows.X.data, rows.X.indices, rows.X.indptr
-        wide = sp.csr_matrix(parts, shape=(ROWS, WIDE))
-    else:
-        wide = np.zeros((ROWS, WIDE), rows.X.dtype)
-        wide[:, :FEATURES] = rows.X
-    LogisticRegression(l1_ratio=1.0).fit(wide, rows.two)
+    LogisticRegression(l1_ratio=1.0).fit(_wide(rows.X), rows.two)
+
+
+def _wide(X: Any) -> Any:
+    """Return the rows with zeros in further columns."""
+    if isinstance(X, Coded):  # coefficients that no level has
+        return X._replace(tables=X.tables._replace(width=WIDE))
+    if sp.issparse(X):
+        return sp.csr_matrix((X.data, X.indices, X.indptr), shape=(ROWS, WIDE))
+    wide = np.zeros((ROWS, WIDE), X.dtype)
+    wide[:, :FEATURES] = X
+    return wide
 
 
 FITS: dict[str, Callable[[Rows], None]] = {
@@ -175,17 +180,37 @@ FITS: dict[str, Callable[[Rows], None]] = {
 }
 
 
+# Fits of coded rows: others compile their kernels when they are first used.
+OF_CODES = ("solvers", "sdca", "inference", "penalties")
+
+
 def tasks() -> list[Task]:
     """Return all fits, so ordered that those at work at the same time share few kernels.
 
     Neighbours are other fits of other rows, and each fit is run once before any is run again.
     """
     rows = [("dense", "float32"), ("csr", "float64"), ("dense", "float64"), ("csr", "float32")]
-    return [
+    all_fits = [
         Task(*rows[(k + turn) % len(rows)], name)
         for turn in range(len(rows))
         for k, name in enumerate(FITS)
     ]
+    return [*all_fits, *(Task("coded", "float64", name) for name in OF_CODES)]
+
+
+def _coded(rng: np.random.Generator) -> Coded:
+    """Return random codes of each width and three numbers, of `FEATURES` coefficients together."""
+    counts = [10, 10, 7, 4]
+    first = np.cumsum([0, *counts[:-1]])
+    # the first level of each is without a coefficient
+    stored = np.concatenate([np.arange(count) > 0 for count in counts])
+    indptr = np.concatenate([[0], np.cumsum(stored)])
+    columns, width = np.arange(indptr[-1]), int(indptr[-1])
+    tables = Tables(first, indptr, columns, np.ones(width), np.arange(len(counts)), width)
+    codes = np.stack([rng.integers(0, count, ROWS) for count in counts], axis=1)
+    narrow, middle = codes[:, :2].astype(np.uint8), codes[:, 2:3].astype(np.uint16)
+    wide = codes[:, 3:].astype(np.uint32)
+    return Coded(narrow, middle, wide, rng.normal(size=(ROWS, FEATURES - width)), tables)
 
 
 def run(task: Task) -> frozenset[Path]:
@@ -197,8 +222,11 @@ def run(task: Task) -> frozenset[Path]:
     X = rng.normal(size=(ROWS, FEATURES))
     # a column that nearly is another one: Hessians of float32 rows do not do then
     X[:, -1] = X[:, 0] + 1e-5 * X[:, 1]
+    stored: Any = X.astype(task.dtype)
+    if task.storage == "coded":
+        stored = _coded(rng)
+        X = to_csr(stored)
     numbers = X @ rng.normal(size=FEATURES) + rng.normal(size=ROWS)
-    stored = X.astype(task.dtype)
     rows = Rows(
         sp.csr_matrix(stored) if task.storage == "csr" else stored,
         (numbers > 0.0).astype(int),

@@ -124,6 +124,11 @@ def row_values(X: Any) -> tuple[np.dtype, bool]:
     return X[3].dtype if X[3].shape[1] else np.dtype(np.float64), True
 
 
+def address_of(X: Any) -> int:
+    """Return where rows lie in host memory."""
+    return int(max(X[:4], key=lambda part: part.nbytes).ctypes.data)
+
+
 def exact_runs(X: Any, start: int, stop: int) -> Iterator[tuple[slice, Any]] | None:
     """Return the rows [start, stop) in float64, run by run; None: their Grams are so anyhow."""
     runs = dense_exact_runs(X[3], start, stop) if X[3].shape[1] else None

@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from daskglm.kernels.coded_csr import count_values, expand, level_of
+from daskglm.kernels.chosen import within_callers
+from daskglm.kernels.coded_csr import count_values, expand
 from daskglm.kernels.gram import add_outer as dense_add_outer
 from daskglm.kernels.gram import scratch
 from daskglm.system.compiled import compiled
+from daskglm.system.topology import LINE_BYTES
 
 # Sums by pairs of levels, at most: 16 MiB. Chosen.
 MOST_PAIRS = 1 << 21
+# Codes of a cache line.
+APART = LINE_BYTES // 4
 
 
 @compiled(nogil=True)
@@ -75,7 +79,8 @@ def room(X, many, count, formed):  # type: ignore[no-untyped-def]
         beside, rows = levels * (k + 1), many
         if pairs > MOST_PAIRS or pairs + beside > count * (p * (p + 1) // 2 + k) or levels == 0:
             sparse, pairs, beside = _longest(X) + k, 0, 0
-    codes = np.empty((p, rows if sparse == 0 else 0), np.uint32)
+    # more room than codes keeps those of several columns out of the same cache sets
+    codes = np.empty((p, rows + APART if sparse == 0 else 0), np.uint32)
     sums = np.zeros(pairs), np.zeros((beside // (k + 1), k + 1))
     as_rows = (
         np.empty(sparse * rows),
@@ -86,13 +91,24 @@ def room(X, many, count, formed):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True)
-def _copy_codes(X, start, count, begins, codes):  # type: ignore[no-untyped-def]
-    """Copy the codes of a tile to `codes` (p, count), in the order of their coefficients."""
-    ranks = X[8]
-    for j in range(len(ranks)):
-        to, begin = codes[ranks[j]], np.uint64(begins[ranks[j]])
+def _copy_part(part, ranks, start, count, codes):  # type: ignore[no-untyped-def]
+    for j in range(part.shape[1]):
+        to = codes[ranks[j]]
         for t in range(count):
-            to[t] = level_of(X, start + t, j) - begin
+            to[t] = part[start + t, np.uint64(j)]
+
+
+@within_callers()
+def _copy_codes(X, start, count, codes):  # type: ignore[no-untyped-def]
+    """Copy the codes of a tile to `codes` (p, ...), in the order of their coefficients."""
+    narrow, middle, wide, ranks = X[0], X[1], X[2], X[8]
+    p, q = narrow.shape[1], narrow.shape[1] + middle.shape[1]
+    if p > 0:
+        _copy_part(narrow, ranks[:p], start, count, codes)
+    if q > p:
+        _copy_part(middle, ranks[p:q], start, count, codes)
+    if len(ranks) > q:
+        _copy_part(wide, ranks[q:], start, count, codes)
 
 
 @compiled(nogil=True)
@@ -123,6 +139,11 @@ def _add_pairs(codes, curvature, count, of, sums):  # type: ignore[no-untyped-de
 def _add_beside(floats, codes, curvature, start, count, begins, beside):  # type: ignore[no-untyped-def]
     """Add curvatures, and these times numbers, to the sums of levels: (levels, k + 1)."""
     k = floats.shape[1]
+    if k == 0:
+        for t in range(count):
+            for a in range(len(codes)):
+                beside[np.uint64(begins[a]) + np.uint64(codes[a, t]), 0] += curvature[t]
+        return
     scaled = np.empty(k + 1)
     for t in range(count):
         c = curvature[t]
@@ -175,7 +196,7 @@ def add_outer(X, curvature, start, count, d, work, gram):  # type: ignore[no-unt
     if len(beside) == 0:
         _add_sparse(X, curvature, start, count, d, rows, gram)
         return
-    _copy_codes(X, start, count, of[0], codes)
+    _copy_codes(X, start, count, codes)
     _add_pairs(codes, curvature, count, of, pairs)
     _add_beside(floats, codes, curvature, start, count, of[0], beside)
 

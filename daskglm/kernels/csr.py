@@ -94,6 +94,11 @@ def row_values(X: Any) -> tuple[np.dtype, bool]:
     return X[0].dtype, len(X[0]) != 1
 
 
+def address_of(X: Any) -> int:
+    """Return where rows lie in host memory."""
+    return int(X[2].ctypes.data)
+
+
 def exact_runs(X: Any, start: int, stop: int) -> None:
     """Return None: Grams are in float64 anyhow."""
 

@@ -84,6 +84,11 @@ def row_values(X: np.ndarray) -> tuple[np.dtype, bool]:
     return X.dtype, True
 
 
+def address_of(X: np.ndarray) -> int:
+    """Return where rows lie in host memory."""
+    return int(X.ctypes.data)
+
+
 def exact_runs(X: np.ndarray, start: int, stop: int) -> Iterator[tuple[slice, Any]] | None:
     """Return the rows [start, stop) in float64, run by run; None: their Grams are so anyhow."""
     if X.dtype == np.float64:

@@ -136,6 +136,11 @@ def row_values(X: Any) -> tuple[np.dtype, bool]:
     return found
 
 
+def address_of(X: Any) -> int:
+    """Return where rows lie in host memory."""
+    return int(_own(X).address_of(X))
+
+
 def exact_runs(X: Any, start: int, stop: int) -> Iterator[tuple[slice, Any]] | None:
     """Return the rows [start, stop) in float64, run by run; None: their Grams are so anyhow."""
     found: Iterator[tuple[slice, Any]] | None = _own(X).exact_runs(X, start, stop)

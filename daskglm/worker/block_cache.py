@@ -10,12 +10,11 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from daskglm.core.requests import Problem
 from daskglm.data.blocks import Block
 from daskglm.kernels import backend_of, for_rows
 from daskglm.kernels.records import RowData
+from daskglm.kernels.storages import address_of
 from daskglm.losses.table import loss_of
 from daskglm.worker.batched import BatchRows
 from daskglm.worker.class_rows import ClassRows
@@ -86,9 +85,7 @@ class BlockCache:
     @property
     def address(self) -> int:
         """Where the rows lie in host memory; 0 while they are away."""
-        if self.rows is None:
-            return 0
-        return int((self.rows if isinstance(self.rows, np.ndarray) else self.rows[-1]).ctypes.data)
+        return 0 if self.rows is None else address_of(self.rows)
 
     def serves(self, problem: Problem) -> bool:
         """Switch to `problem` if its targets and weights are unchanged; return False otherwise.

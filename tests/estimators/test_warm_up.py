@@ -72,7 +72,7 @@ def test_nothing_is_compiled_after_it(tmp_path):
 
 def test_every_storage_dtype_and_fit_is_reached():
     tasks = warm_up.tasks()
-    assert len(tasks) == len(set(tasks)) == 4 * len(warm_up.FITS)
+    assert len(tasks) == len(set(tasks)) == 4 * len(warm_up.FITS) + len(warm_up.OF_CODES)
     assert {(task.storage, task.dtype) for task in tasks[:4]} == {
         ("dense", "float32"),
         ("dense", "float64"),

@@ -15,6 +15,7 @@ from daskglm.core.view import ALL, Columns, Drawn, View
 from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
 from daskglm.kernels import (
+    coded,
     coordinate_ascent,
     csr,
     dense,
@@ -42,7 +43,8 @@ CALLED = (
     "add_by_code",
     "squared_norms",
 )
-CALLED = {*CALLED, "spread", "add_moments", "count_signs"}
+CALLED = {*CALLED, "spread", "add_moments", "count_signs", "size_of", "row_at", "row_values"}
+CALLED = {*CALLED, "exact_runs", "kind", "joined", "with_values", "address_of"}
 
 
 def arguments(function):
@@ -52,7 +54,8 @@ def arguments(function):
 @pytest.mark.parametrize("name", sorted(COMPILED | CALLED))
 def test_storages_have_the_functions_that_are_asked_for(name):
     wanted = arguments(getattr(storages, name))
-    assert wanted == arguments(getattr(csr, name)) == arguments(getattr(dense, name))
+    for storage in (dense, csr, coded):
+        assert wanted == arguments(getattr(storage, name))
     if name in COMPILED:
         assert wanted == arguments(getattr(category_codes, name))
         with pytest.raises(NotImplementedError, match="compiled code only"):

@@ -1,0 +1,209 @@
+"""Fits of coded rows find what fits of the same rows as CSR find."""
+
+import dask
+import numpy as np
+import pytest
+
+import daskglm
+from daskglm import (
+    ElasticNetCV,
+    GeneralizedLinearRegressorCV,
+    LogisticRegression,
+    LogisticRegressionCV,
+)
+from daskglm.data.blocks import in_numbers, merge, to_block
+from daskglm.data.values import Place
+from daskglm.kernels import Pattern
+from daskglm.worker.device_placement import AS_THEY_ARE, place
+from tests.kernels import coded_cases
+
+N = 1500
+X = coded_cases.coded(N, k=3, seed=3)
+SPARSE = coded_cases.sparse(X)
+D = X.shape[1]
+# of more coefficients than tiles of rows are made dense for, or Hessians are formed for
+WIDE = coded_cases.coded(N, k=3, seed=3, counts=((5,), (600,), (1500,)), ranks=(1, 2, 0))
+WIDE_SPARSE = coded_cases.sparse(WIDE)
+RNG = np.random.default_rng(0)
+MARGINS = SPARSE @ RNG.normal(size=D)
+NOISY = MARGINS + RNG.logistic(size=N)
+TWO, THREE = (NOISY > 0).astype(int), np.digitize(NOISY, [-1.0, 1.0])
+NUMBERS, COUNTS = MARGINS + RNG.normal(size=N), RNG.poisson(np.exp(0.2 * MARGINS))
+TARGETS = {"two": TWO, "three": THREE, "numbers": NUMBERS, "counts": COUNTS}
+
+
+def coefficients(model):
+    rest = model.intercept_ if hasattr(model, "intercept_") else model.thresholds_
+    return np.append(model.coef_, rest)
+
+
+def assert_alike(fit, rows=(X, SPARSE), atol=1e-9):
+    """Fit coded rows and sparse ones; return both models."""
+    one, other = (fit(given) for given in rows)
+    np.testing.assert_allclose(coefficients(one), coefficients(other), rtol=1e-7, atol=atol)
+    return one, other
+
+
+@pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs"])
+def test_two_classes(solver):
+    one, other = assert_alike(lambda given: daskglm.fit(given, TWO, solver=solver, tol=1e-10))
+    assert one.score(X, TWO) == other.score(SPARSE, TWO)
+    np.testing.assert_allclose(one.decision_function(X), other.decision_function(SPARSE), atol=1e-8)
+    assert one.n_features_in_ == D
+
+
+def test_coordinate_ascent():
+    one, other = assert_alike(
+        lambda given: daskglm.fit(given, TWO, solver="sdca", tol=1e-10), atol=1e-4
+    )
+    assert one.report_.objective == pytest.approx(other.report_.objective, rel=1e-9)
+
+
+def test_inference():
+    def fit(given):
+        return LogisticRegression(C=np.inf, tol=1e-10).fit(given, TWO)
+
+    models = assert_alike(fit)
+    for how in (
+        {"covariance": "HC1"},
+        {"covariance": "HC3"},
+        {"covariance": "cluster", "clusters": THREE},
+    ):
+        one, other = (
+            model.inference(given, TWO, **how)
+            for model, given in zip(models, (X, SPARSE), strict=True)
+        )
+        np.testing.assert_allclose(one.bse, other.bse, rtol=1e-7)
+    one, other = (m.residuals(g, TWO) for m, g in zip(models, (X, SPARSE), strict=True))
+    np.testing.assert_allclose(one, other, atol=1e-8)
+
+
+def test_working_sets_and_groups():
+    groups = np.arange(D) // 4
+    assert_alike(lambda given: daskglm.fit(given, TWO, l1_ratio=1.0, C=0.05, tol=1e-10))
+    assert_alike(
+        lambda given: daskglm.fit(given, TWO, l1_ratio=1.0, C=0.05, groups=groups, tol=1e-10)
+    )
+    assert_alike(
+        lambda given: daskglm.fit(given, TWO, l1_ratio=1.0, C=0.2, tol=1e-9), (WIDE, WIDE_SPARSE)
+    )
+
+
+LOSSES = {
+    "squared": "numbers",
+    "smoothed_hinge": "two",
+    "multinomial": "three",
+    "ordinal": "three",
+    "logistic": "three",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_other_losses(loss, solver):
+    y = TARGETS[LOSSES[loss]]
+    assert_alike(lambda given: daskglm.fit(given, y, loss=loss, solver=solver, tol=1e-10))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", ["newton", "lbfgs", "gradient_descent", "sdca"])
+def test_families(solver):
+    assert_alike(
+        lambda given: daskglm.fit(
+            given, COUNTS, family="poisson", alpha=0.01, solver=solver, tol=1e-10, max_iter=3000
+        ),
+        atol=1e-4 if solver == "gradient_descent" else 1e-8,
+    )
+
+
+@pytest.mark.slow
+def test_the_hinge_has_the_same_optimum():
+    one, other = (daskglm.fit(given, TWO, loss="hinge", tol=1e-6) for given in (X, SPARSE))
+    assert one.report_.objective == pytest.approx(other.report_.objective, rel=1e-5)
+
+
+@pytest.mark.slow
+def test_paths_and_cross_validation():
+    def path(given):
+        return daskglm.fit(given, TWO, C=[0.01, 0.1, 1.0], tol=1e-10)
+
+    for one, other in zip(path(X), path(SPARSE), strict=True):
+        np.testing.assert_allclose(coefficients(one), coefficients(other), atol=1e-8)
+    for make, y in (
+        (lambda: LogisticRegressionCV(Cs=3, cv=3, tol=1e-10), TWO),
+        (lambda: ElasticNetCV(alphas=3, cv=2, tol=1e-10), NUMBERS),
+        (lambda: GeneralizedLinearRegressorCV("poisson", alphas=2, cv=2, tol=1e-10), COUNTS),
+    ):
+        assert_alike(lambda given, make=make, y=y: make().fit(given, y), atol=1e-7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", ["tron", "lbfgs"])
+@pytest.mark.parametrize("loss", ["multinomial", "ordinal", "logistic"])
+def test_many_coefficients(loss, solver):
+    assert_alike(
+        lambda given: daskglm.fit(given, THREE, loss=loss, solver=solver, tol=1e-8, C=0.1),
+        (WIDE, WIDE_SPARSE),
+        atol=1e-6,
+    )
+
+
+@pytest.mark.slow
+def test_standardized_columns():
+    assert_alike(
+        lambda given: daskglm.fit(
+            given, NUMBERS, loss="squared", l1_ratio=0.5, C=1e-3, standardize=True, tol=1e-10
+        )
+    )
+
+
+# ---- blocks
+def block(rows, lo, hi):
+    return to_block(rows.take(slice(lo, hi)), TWO[lo:hi], place=Place(), classify=True)
+
+
+def test_blocks_describe_and_join_coded_rows():
+    one, other = block(X, 0, 40), block(X, 40, 100)
+    assert one.facts.sparse
+    assert one.facts.nonzeros == 40 * 8
+    assert one.facts.nbytes == 40 * (3 + 2 + 4 + 24)
+    assert one.facts.longest_row >= np.diff(SPARSE.indptr).max()
+    squares = SPARSE[:40].multiply(SPARSE[:40]).sum()
+    assert one.facts.squared_norms == pytest.approx(squares)
+    assert one.facts.row_products == pytest.approx(
+        to_block(SPARSE[:40], TWO[:40], place=Place(), classify=True).facts.row_products
+    )
+    both = merge([one, other])
+    assert both.X.shape == (100, D)
+    names, placed = place([("a", one), ("b", other)], AS_THEY_ARE, {})
+    assert names == [("a", "b")]
+    assert len(placed[0].y) == 100
+    apart = block(coded_cases.coded(60, k=3, seed=4), 0, 60)
+    assert len(place([("a", one), ("b", apart)], AS_THEY_ARE, {})[0]) == 2
+
+
+def test_codes_become_numbers_for_a_device():
+    found = in_numbers(block(X, 0, 40))
+    np.testing.assert_allclose(found.X.toarray(), SPARSE[:40].toarray(), atol=1e-12)
+    assert found.facts.nonzeros == found.X.nnz
+    assert in_numbers(found) is found
+    ones = coded_cases.coded(30, counts=((5, 4), (), (7,)), ranks=(0, 1, 2))
+    labels = np.arange(30) % 2
+    assert isinstance(in_numbers(to_block(ones, labels, place=Place(), classify=True)).X, Pattern)
+
+
+def test_numbers_are_checked():
+    bad = X.dense.copy()
+    bad[7, 1] = np.nan
+    with pytest.raises(ValueError, match=rf"X contains NaN: row 7, column {D - 2}"):
+        daskglm.fit(X._replace(dense=bad), TWO)
+
+
+def test_delayed_blocks_are_joined():
+    cuts = [(0, 200), (200, 900), (900, N)]
+    parts = [dask.delayed(X.take, pure=False)(slice(*cut)) for cut in cuts]
+    labels = [dask.delayed(TWO[lo:hi]) for lo, hi in cuts]
+    one = daskglm.fit(parts, labels, tol=1e-10, solver="newton")
+    other = daskglm.fit(SPARSE, TWO, tol=1e-10, solver="newton")
+    np.testing.assert_allclose(coefficients(one), coefficients(other), atol=1e-8)
