@@ -10,6 +10,7 @@ import daskglm
 from daskglm.data.blocks import Place, to_block
 from daskglm.worker.shard import Shard
 from tests.conftest import make_problem
+from tests.kernels import coded_cases
 from tests.worker.shards import assert_same, shard, transcript
 
 
@@ -45,3 +46,12 @@ def test_a_fit_leaves_nothing_on_the_device_although_the_collector_sleeps(cupy, 
         assert pool.used_bytes() == before
     finally:
         gc.enable()
+
+
+def test_codes_go_to_the_device_as_sparse_rows(cupy):
+    X = coded_cases.coded(300, k=3)
+    y = np.arange(300) % 2
+    found = daskglm.fit(X, y, device="cuda", solver="newton")
+    expected = daskglm.fit(coded_cases.sparse(X), y, solver="newton")
+    assert found.report_.device == "cuda"
+    np.testing.assert_allclose(found.coef_, expected.coef_, atol=1e-6)
