@@ -7,6 +7,7 @@ import multiprocessing
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -160,7 +161,7 @@ def _penalties(rows: Rows) -> None:
 def _wide(X: Any) -> Any:
     """Return the rows with zeros in further columns."""
     if isinstance(X, Coded):  # coefficients that no level has
-        return X._replace(tables=X.tables._replace(width=WIDE))
+        return replace(X, tables=X.tables._replace(width=WIDE))
     if sp.issparse(X):
         return sp.csr_matrix((X.data, X.indices, X.indptr), shape=(ROWS, WIDE))
     wide = np.zeros((ROWS, WIDE), X.dtype)

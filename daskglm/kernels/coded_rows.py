@@ -74,11 +74,6 @@ class Coded:
         return len(self.dense), int(self.tables.width) + self.dense.shape[1]
 
     @property
-    def ndim(self) -> int:
-        """Two, as of a matrix."""
-        return 2
-
-    @property
     def dtype(self) -> np.dtype:
         """Dtype of the numbers, if there are any."""
         return self.dense.dtype if self.dense.shape[1] else np.dtype(np.float64)

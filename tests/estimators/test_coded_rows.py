@@ -1,5 +1,7 @@
 """Fits of coded rows find what fits of the same rows as CSR find."""
 
+from dataclasses import replace
+
 import dask
 import numpy as np
 import pytest
@@ -160,7 +162,7 @@ def test_standardized_columns():
 
 # ---- blocks
 def block(rows, lo, hi):
-    return to_block(rows.take(slice(lo, hi)), TWO[lo:hi], place=Place(), classify=True)
+    return to_block(rows[lo:hi], TWO[lo:hi], place=Place(), classify=True)
 
 
 def test_blocks_describe_and_join_coded_rows():
@@ -197,7 +199,7 @@ def test_numbers_are_checked():
     bad = X.dense.copy()
     bad[7, 1] = np.nan
     with pytest.raises(ValueError, match=rf"X contains NaN: row 7, column {D - 2}"):
-        daskglm.fit(X._replace(dense=bad), TWO)
+        daskglm.fit(replace(X, dense=bad), TWO)
 
 
 def test_delayed_blocks_are_joined():
