@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import dask
@@ -31,11 +32,19 @@ class How(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Rows and what is beside them, as `partitions` takes them, and their design."""
+    """Rows and what is beside them, as `partitions` takes them, and their design.
+
+    `encoded` makes rows of the same columns by another design.
+    """
 
     X: Any
     beside: dict[str, Any]
     design: Design
+    encoded: Callable[[Design], tuple[Named, dict[str, Any]]]
+
+    def by(self, design: Design) -> Table:
+        """Return the rows by another design."""
+        return Table(*self.encoded(design), design, self.encoded)
 
 
 def is_table(X: Any) -> bool:
@@ -97,8 +106,10 @@ def learn(X: Any, beside: Mapping[str, Any], how: How, *, client: Any, keep: boo
         schema, whole, penalised=how.penalised, intercept=how.intercept, roles=_roles(named)
     )
     if not is_dask(X):
-        return Table(*_here(X, raw, beside, named, design), design)
-    return Table(*_lazily(X, parts, beside, design), design)
+        encoded = partial(_here, X, raw, beside, named)
+    else:
+        encoded = partial(_lazily, X, parts, beside)
+    return Table(*encoded(design), design, encoded)
 
 
 def encode(X: Any, beside: Mapping[str, Any], design: Design) -> tuple[Any, dict[str, Any]]:
