@@ -16,6 +16,7 @@ from daskglm.core.warn import warn
 from daskglm.data.containers import Named, plain
 from daskglm.data.partitions import is_lazy
 from daskglm.engines.factory import client_for
+from daskglm.engines.local import available_threads
 from daskglm.estimators.fitted_data import Known
 from daskglm.fitting.aliased import dependent_columns
 from daskglm.fitting.config import FitConfig
@@ -64,7 +65,8 @@ def as_rows(
         _refuse_factors(settings)
         return X, y, settings, known, beside
     first: FitConfig = settings[0] if isinstance(settings, list) else settings
-    how = How(schema, partial(_is_penalised, first), bool(first.fit_intercept))
+    penalised, threads = partial(_is_penalised, first), first.threads or available_threads()
+    how = How(schema, penalised, bool(first.fit_intercept), threads)
     with client_for(is_lazy(X), client) as running:
         table = learn(X, given, how, client=running, keep=not first.out_of_core)
         if math.isinf(first.C):

@@ -23,12 +23,14 @@ from daskglm.frames.schema import Schema
 class How(NamedTuple):
     """How a design is learned: what the user says, and whether the fit has an intercept.
 
-    `penalised` says of a column whether its coefficients have a penalty.
+    `penalised` says of a column whether its coefficients have a penalty; so many `threads` read a
+    table in memory.
     """
 
     schema: Schema
     penalised: Callable[[str], bool]
     intercept: bool
+    threads: int = 1
 
 
 class Table(NamedTuple):
@@ -95,7 +97,7 @@ def learn(X: Any, beside: Mapping[str, Any], how: How, *, client: Any, keep: boo
     schema = how.schema
     wanted = _Kinds(_coded_anyhow(schema), tuple(schema.numeric or ()))
     if not is_dask(X):
-        raw = read(X[features], wanted.factors, wanted.numeric, Place())
+        raw = read(X[features], wanted.factors, wanted.numeric, Place(), how.threads)
         found = [seen(raw, schema)]
     else:
         parts = _read_parts(X, beside, features, named, wanted)
