@@ -11,6 +11,7 @@ import numpy as np
 
 from daskglm.core.warn import warn
 from daskglm.data.values import Place
+from daskglm.frames.describe import text_of
 from daskglm.frames.read import Codes, RawFrame, read, width_of
 from daskglm.frames.terms import Coding, Interaction, Table, Term
 from daskglm.kernels.coded_rows import Coded, Tables
@@ -54,6 +55,12 @@ class Design:
     numbers: Numbers = Numbers()
     numeric: tuple[str, ...] = ()
     roles: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return text_of(self)
+
+    # what a dataclass shows of itself would have all levels of all columns
+    __repr__ = __str__
 
     @functools.cached_property
     def names(self) -> tuple[str, ...]:
