@@ -295,7 +295,7 @@ def fit(
             text=options["categories"],
             numbers=options["numeric"],
         )
-        with datafiles.placed(train, kind, X):
+        with datafiles.placed(train, kind, *datafiles.facts_of(X)):
             model._fit(
                 X,
                 y,

@@ -31,7 +31,12 @@ OF_TYPES = (
     "cannot safely convert",
 )
 _TRUE_FALSE = {"True", "TRUE", "true", "False", "FALSE", "false"}
-_HAVE = {"f": "numbers", "i": "whole numbers", "u": "whole numbers", "b": "only True and False"}
+_HAVE = {
+    "f": "numbers or nothing",
+    "i": "whole numbers",
+    "u": "whole numbers",
+    "b": "only True and False",
+}
 
 
 class Types(NamedTuple):
@@ -89,6 +94,7 @@ def first_other(file: Any, dtypes: Mapping[str, Any]) -> str | None:
 
     Lines count from 1, with the first one of names.
     """
+    dtypes = {name: pd.api.types.pandas_dtype(dtype) for name, dtype in dtypes.items()}
     kinds = {name: getattr(dtype, "kind", "O") for name, dtype in dtypes.items()}
     kinds = {name: kind for name, kind in kinds.items() if kind in _HAVE}
     if not kinds:
@@ -100,9 +106,9 @@ def first_other(file: Any, dtypes: Mapping[str, Any]) -> str | None:
             value = rows[name].iloc[i]
             is_ = "is missing" if pd.isna(value) else f"is {shown(value)}"
             return (
-                f"line {line + i:,}, column {name!r} {is_}, but the first lines of the data have "
-                f"{_HAVE[kinds[name]]} there: correct it, or, for a feature, name the column in "
-                "--categories if its values are levels"
+                f"line {line + i:,}, column {name!r} {is_}, but the first lines, or the "
+                f"rows of the fit, have {_HAVE[kinds[name]]} there: correct it, or fit with the "
+                "column in --categories if its values are levels"
             )
         line += len(rows)
     return None

@@ -10,7 +10,7 @@ import lzma
 import os
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import pandas as pd
@@ -27,6 +27,8 @@ _PACKED = (".gz", ".bz2", ".xz")
 _HEAD = 3
 # Rows of a CSV file that are read at once in the search for what is wrong with it.
 _ROWS = 100_000
+# What dask and pandas say of files with other columns than the first.
+_OTHER_COLUMNS = ("not in index", "not found in columns", "Usecols do not match")
 # How errors name partitions.
 _PARTITION = re.compile(r"\bpartition (\d+)\b")
 # What pandas, pyarrow and the unpackers raise for files that they cannot read.
@@ -119,7 +121,7 @@ def read_training(
         return csv_columns.Types(text, {*numbers, *beside} - {*text}, (), (target,))
 
     frame = read_frame(path, kind, types)
-    for name in (*beside, *dropped, *([label] if label else [])):
+    for name in (*beside, *dropped, *text, *numbers, *([label] if label else [])):
         check_column(frame, name)
     target = label or _target(list(frame.columns), taken)
     if target in taken:
@@ -175,7 +177,9 @@ def read_frame(
         else:
             given = path
         sampled = dd.read_csv(given, **more).dtypes
-        return dd.read_csv(given, **more, dtype=types(list(sampled.index)).of(sampled))
+        dtypes = types(list(sampled.index)).of(sampled)
+        with placed(path, kind, dtypes):
+            return dd.read_csv(given, **more, dtype=dtypes)
 
 
 def as_dtype(X: Any, beside: Collection[str], dtype: str) -> Any:
@@ -199,8 +203,13 @@ def check_column(X: Any, label: str) -> None:
 
 
 # ---- what is wrong with a file
+def facts_of(X: Any) -> tuple[Mapping[str, Any], int]:
+    """Return what `placed` wants to know of lazy rows: dtypes of a frame, and partitions."""
+    return dict(getattr(X, "dtypes", {})), int(X.npartitions)
+
+
 @contextlib.contextmanager
-def placed(path: str, kind: str, X: Any) -> Iterator[None]:
+def placed(path: str, kind: str, dtypes: Mapping[str, Any], partitions: int = 0) -> Iterator[None]:
     """Raise errors about values of CSV and Parquet files as ValueError with the file they are of.
 
     Dask names no file, and of values of another type than their column no line either; so the files
@@ -208,21 +217,41 @@ def placed(path: str, kind: str, X: Any) -> Iterator[None]:
     """
     try:
         yield
-    except ValueError as error:
+    except (KeyError, ValueError) as error:
         said = str(error)
         if kind == "svmlight":
             raise
         if kind == "csv" and any(part in said for part in csv_columns.OF_TYPES):
             for fs, name in files(path, kind):
                 with fs.open(name, "rb", compression="infer") as file:
-                    found = csv_columns.first_other(file, X.dtypes)
+                    found = csv_columns.first_other(file, dtypes)
                 if found:
                     raise ValueError(f"{name}, {found}") from error
+        if any(part in said for part in _OTHER_COLUMNS) and (found := _other_columns(path, kind)):
+            raise ValueError(found) from error
         at = _PARTITION.search(said)
-        of = file_of(path, kind, int(at[1]), X.npartitions) if at else None
+        of = file_of(path, kind, int(at[1]), partitions) if at else None
         if at and of and of not in said:
             raise ValueError(f"{said} (partition {at[1]} is of {of})") from error
         raise
+
+
+def _other_columns(path: str, kind: str) -> str | None:
+    """Say which file has other columns than the first one; None: none has."""
+    import pyarrow.parquet as pq
+
+    first: list[str] | None = None
+    for fs, name in files(path, kind):
+        with fs.open(name, "rb", compression="infer" if kind == "csv" else None) as file:
+            columns = (
+                list(pd.read_csv(file, nrows=0).columns)
+                if kind == "csv"
+                else pq.read_schema(file).names
+            )
+        first = columns if first is None else first
+        if missing := [column for column in first if column not in columns]:
+            return f"{name}: it has no column {missing[0]!r}, which other files of the data have"
+    return None
 
 
 def file_of(path: str, kind: str, partition: int, count: int) -> str | None:

@@ -15,6 +15,7 @@ from daskglm.estimators import csv_columns
 from daskglm.estimators.datafiles import (
     check_column,
     explained,
+    facts_of,
     file_of,
     files,
     or_auto,
@@ -102,7 +103,7 @@ def _parts(of: _Opened) -> Iterator[Part]:
     # optimised, dask would join partitions of which few columns are read
     lazy = of.frame.to_delayed(optimize_graph=False)
     for i, part in enumerate(lazy):
-        with placed(of.path, of.kind, of.frame), explained(of.path, of.kind):
+        with placed(of.path, of.kind, *facts_of(of.frame)), explained(of.path, of.kind):
             (rows,) = dask.compute(part, scheduler="synchronous")
         file = file_of(of.path, of.kind, i, len(lazy))
         # rows of one file are counted in its partitions
