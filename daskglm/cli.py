@@ -39,6 +39,7 @@ from daskglm.estimators.logistic import LogisticRegression
 from daskglm.estimators.parameters import SOLVER_NAMES
 from daskglm.estimators.svm import LinearSVC
 from daskglm.estimators.tables import design_of_model
+from daskglm.frames.design import UnseenLevelWarning
 from daskglm.launch.commands import cluster as _cluster
 from daskglm.launch.machine import MAX_PER_PROCESSOR
 from daskglm.losses.table import find
@@ -56,7 +57,7 @@ PENALTY_OPTIONS = (
     *("positive", "standardize"),
 )
 
-# Columns that are named at most.
+# Columns that are named, and warnings of `predict` that are shown, at most.
 SHOWN = 8
 
 # Names in what is shown line up: this is the longest one of a report.
@@ -438,7 +439,13 @@ def predict(model: str, data: str, out: str, proba: bool, decision: bool, **opti
     rows = rows_of(
         *(data, kind, fitted, options["label"], options["zero_based"], beside, options["ids"])
     )
-    score = write_predictions(Path(out), fitted, rows.parts, method, rows.beside, rows.ids)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UnseenLevelWarning)
+        score = write_predictions(Path(out), fitted, rows.parts, method, rows.beside, rows.ids)
+    for warning in caught[:SHOWN]:
+        click.echo(f"warning: {one_line(warning.message)}", err=True)  # type: ignore[arg-type]
+    if len(caught) > SHOWN:
+        click.echo(f"warning: {len(caught) - SHOWN:,} more of them", err=True)
     if score:
         click.echo(score, err=True)
     if rows.unused:

@@ -190,8 +190,11 @@ def test_the_schema_is_that_of_the_options(tmp_path):
     assert str(found.schema_) in shown
     frame["area"] = "new"
     write(frame, data)
-    with pytest.warns(UserWarning, match="levels of 'area' that the fit has not seen"):
-        run("predict", out, data, "--out", tmp_path / "p.csv")
+    done = run("predict", out, data, "--target", "claims", "--out", tmp_path / "p.csv")
+    warning, score = done.stderr.splitlines()[:2]
+    assert "d.parquet: 300 rows have levels of 'area' that the fit has not seen (new)" in warning
+    assert warning.startswith("warning: ")
+    assert score.startswith("D2 ")
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -231,6 +234,21 @@ def test_partitions_are_read_one_by_one(model, tmp_path, monkeypatch):
     )
     run("predict", model, data, "--id", "area", "--out", tmp_path / "p.csv")
     assert events == ["write"] + ["read", "write"] * FILES
+
+
+def test_a_file_is_read_by_its_row_groups(model, wanted, tmp_path, monkeypatch):
+    from daskglm.estimators import datafiles
+
+    monkeypatch.setattr(datafiles, "PARQUET_BLOCK", 1000)
+    data, out = tmp_path / "d.parquet", ("--out", tmp_path / "m.json")
+    frame = PLAIN.copy()
+    frame.to_parquet(data, index=False, row_group_size=50)
+    run("fit", data, *FIT, *TIGHT, "--out-of-core", *out)
+    np.testing.assert_allclose(load(tmp_path / "m.json").coef_, wanted.coef_, rtol=1e-6)
+    frame.loc[120, "area"] = "zz"
+    frame.to_parquet(data, index=False, row_group_size=50)
+    done = run("predict", model, data, "--out", tmp_path / "p.csv", code=1)
+    one_error(done, "partition 2 of", "d.parquet: row 20, column 'area' has the level 'zz'")
 
 
 # ---- files that differ

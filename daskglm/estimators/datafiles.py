@@ -27,6 +27,8 @@ _PACKED = (".gz", ".bz2", ".xz")
 _HEAD = 3
 # Rows of a CSV file that are read at once in the search for what is wrong with it.
 _ROWS = 100_000
+# Bytes of row groups of Parquet that become one partition. Chosen.
+PARQUET_BLOCK = 1 << 26
 # What dask and pandas say of files with other columns than the first.
 _OTHER_COLUMNS = ("not in index", "not found in columns", "Usecols do not match")
 # How errors name partitions.
@@ -164,7 +166,11 @@ def read_frame(
     names = None if columns is None else list(columns)
     with explained(path, kind):
         if kind == "parquet":
-            return dd.read_parquet(path, columns=names)
+            # by default dask would take files of up to twice 256 MiB whole, or all that come after
+            # small ones; and columns of text are several times larger in memory
+            return dd.read_parquet(
+                path, columns=names, split_row_groups="adaptive", blocksize=PARQUET_BLOCK
+            )
         found = files(path, kind)
         if not found:
             raise FileNotFoundError(f"no file matches {path!r}")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -17,11 +18,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from daskglm.core.warn import warn
 from daskglm.data.beside import numbers_beside
 from daskglm.data.values import Place
 from daskglm.estimators import deviance_score
 from daskglm.estimators.families import FamilyRegressor
 from daskglm.estimators.fitted_data import lacks
+from daskglm.frames.design import UnseenLevelWarning
 
 
 class Part(NamedTuple):
@@ -119,13 +122,16 @@ def _header(model: Any, method: str) -> list[str]:
 
 @contextlib.contextmanager
 def _named(where: str) -> Iterator[None]:
-    """Raise errors of bad values with the partition that has them."""
-    try:
-        yield
-    except ValueError as error:
-        if not where:
-            raise
-        raise ValueError(f"{where}{error}") from error
+    """Raise errors of bad values, and give warnings, with the partition that has them."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UnseenLevelWarning)
+        try:
+            yield
+        except ValueError as error:
+            raise (ValueError(f"{where}{error}") if where else error) from error
+    # values that are written and those that are scored warn of the same
+    for text, category in dict.fromkeys((str(each.message), each.category) for each in caught):
+        warn(f"{where}{text}", category)
 
 
 def _write_csv(file: Any, values: Any) -> None:
