@@ -11,6 +11,7 @@ import numpy as np
 
 from daskglm.core.warn import warn
 from daskglm.data.values import Place
+from daskglm.frames.describe import text_of
 from daskglm.frames.read import Codes, RawFrame, read, width_of
 from daskglm.frames.terms import Coding, Interaction, Table, Term
 from daskglm.kernels.coded_rows import Coded, Tables
@@ -62,6 +63,12 @@ class Design:
     def all_names(self) -> tuple[str, ...]:
         """Names of the coefficients, also of those that are left out."""
         return tuple(name for term in self.terms for name in term.names) + self.numbers.names
+
+    def __str__(self) -> str:
+        return text_of(self)
+
+    # what a dataclass shows of itself would have all levels of all columns
+    __repr__ = __str__
 
     @functools.cached_property
     def names(self) -> tuple[str, ...]:

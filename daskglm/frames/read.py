@@ -210,6 +210,8 @@ def _encoded(column: Any, where: str) -> Codes:
     if isinstance(values, pa.ChunkedArray):
         values = values.unify_dictionaries() if pa.types.is_dictionary(values.type) else values
         values = values.combine_chunks()
+    if pa.types.is_null(values.type):  # whose dictionary would have a null for a level
+        return Codes(np.zeros(len(values), np.uint8), ())
     if not pa.types.is_dictionary(values.type):
         values = values.dictionary_encode()
     levels = tuple(map(plain_level, values.dictionary.to_pylist()))
