@@ -400,7 +400,8 @@ def test_columns_that_are_not_there_are_named(model, tmp_path):
         one_error(run("fit", data, *FIT, option, "bogus", *out, code=1), "column 'bogus'")
     for option in ("--drop", "--sample-weight"):
         one_error(run("fit", data, *FIT, option, "claims", *out, code=1), "'claims' is the target")
-    one_error(run("predict", model, data, "--id", "prediction", *out, code=1), "'prediction'")
+    done = run("predict", model, data, "--target", "age", *out, code=1)
+    one_error(done, "column 'age' is a feature of the model")
 
 
 @pytest.mark.parametrize(

@@ -236,9 +236,9 @@ def placed(path: str, kind: str, dtypes: Mapping[str, Any], partitions: int = 0)
         if any(part in said for part in _OTHER_COLUMNS) and (found := _other_columns(path, kind)):
             raise ValueError(found) from error
         at = _PARTITION.search(said)
-        of = file_of(path, kind, int(at[1]), partitions) if at else None
-        if at and of and of not in said:
-            raise ValueError(f"{said} (partition {at[1]} is of {of})") from error
+        of = files_by_partition(path, kind, partitions) if at else []
+        if at and int(at[1]) < len(of) and of[int(at[1])] not in said:
+            raise ValueError(f"{said} (partition {at[1]} is of {of[int(at[1])]})") from error
         raise
 
 
@@ -260,10 +260,11 @@ def _other_columns(path: str, kind: str) -> str | None:
     return None
 
 
-def file_of(path: str, kind: str, partition: int, count: int) -> str | None:
-    """Return the file of one of `count` partitions; None where there are more of them than files.
+def files_by_partition(path: str, kind: str, count: int) -> list[str]:
+    """Return the file of each of `count` partitions; empty where that is not known.
 
-    Dask puts Parquet files in the order of the numbers in their names.
+    It is known of a single file, and where partitions are as many as files. Dask puts Parquet files
+    in the order of the numbers in their names.
     """
     from dask.utils import natural_sort_key
 
@@ -271,8 +272,8 @@ def file_of(path: str, kind: str, partition: int, count: int) -> str | None:
     if kind == "parquet":
         names.sort(key=natural_sort_key)
     if len(names) == 1:
-        return names[0]
-    return names[partition] if len(names) == count else None
+        return names * count
+    return names if len(names) == count else []
 
 
 @contextlib.contextmanager

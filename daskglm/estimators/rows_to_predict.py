@@ -16,8 +16,8 @@ from daskglm.estimators.datafiles import (
     check_column,
     explained,
     facts_of,
-    file_of,
     files,
+    files_by_partition,
     or_auto,
     placed,
     read_frame,
@@ -76,7 +76,7 @@ def rows_of(
     known = [*found.values(), *ids, *([] if label is None else [label])]
     for name in known:
         check_column(frame, name)
-    features = _features(frame, model, known)
+    features = _features(frame, model, known, label)
     names = list(dict.fromkeys([*features, *found.values()]))
     unused = [name for name in frame.columns if name not in {*names, *known}]
     read = [name for name in frame.columns if name not in unused]
@@ -102,13 +102,14 @@ def _parts(of: _Opened) -> Iterator[Part]:
 
     # optimised, dask would join partitions of which few columns are read
     lazy = of.frame.to_delayed(optimize_graph=False)
+    names = files_by_partition(of.path, of.kind, len(lazy))
+    several = len(set(names)) < len(lazy)  # partitions of one file, or of unknown ones
     for i, part in enumerate(lazy):
+        where = names[i] if names else ""
+        if several:
+            where = f"partition {i}" + (f" of {where}" if where else "")
         with placed(of.path, of.kind, *facts_of(of.frame)), explained(of.path, of.kind):
             (rows,) = dask.compute(part, scheduler="synchronous")
-        file = file_of(of.path, of.kind, i, len(lazy))
-        # rows of one file are counted in its partitions
-        whole = file is not None and len(lazy) == len(files(of.path, of.kind))
-        where = file if whole else f"partition {i}" + ("" if file is None else f" of {file}")
         ids = _ids_of(rows, of.ids, of.whole, f"{where}, ") if of.ids else None
         y = None if of.label is None else rows[of.label].to_numpy()
         yield Part(rows[of.names], y, ids, f"{where}: ")
@@ -130,12 +131,14 @@ def _svmlight_parts(path: str, model: Any, zero_based: bool | None) -> Iterator[
         yield Part(*dask.compute(*pair, scheduler="synchronous"))
 
 
-def _features(frame: Any, model: Any, known: Collection[str]) -> list[str]:
+def _features(frame: Any, model: Any, known: Collection[str], label: str | None) -> list[str]:
     """Columns that the model wants, in its order: those of its fit, or all that are not `known`."""
     left = [name for name in frame.columns if name not in known]
     wanted = list(getattr(model, "feature_names_in_", left))
     if missing := [name for name in wanted if name not in frame.columns]:
         raise ValueError(f"the data have no column {missing[0]!r}, which the model was fitted to")
+    if label in wanted:
+        raise ValueError(f"column {label!r} is a feature of the model, and cannot be the target")
     return wanted
 
 
