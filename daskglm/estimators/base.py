@@ -114,7 +114,9 @@ class LinearModel(BaseEstimator):
         """
         schema = schema_of(self.schema)
         X = plain(X)
-        beside = with_roles(schema.roles, X, {"exposure": None, **beside})
+        beside = {"exposure": None, **beside}
+        given = [role for role in schema.roles if beside.get(role, "") is None]
+        beside |= {role: schema.roles[role] for role in given}  # refused where X has them not
         X, y, beside["sample_weight"], known = self._taken(X, y, **beside)
         of_fit = partial(as_rows, X, y, settings, known, beside, schema, client)
         return awaitable_on(client, is_lazy(X), lambda: work(*of_fit()))
