@@ -121,5 +121,9 @@ def _least(workload: Workload, expected: dict[str, float]) -> tuple[str, str]:
 
 def _shape(workload: Workload) -> str:
     summary = workload.summary
+    if workload.block:
+        levels = f", {workload.levels:,} of them eliminated"
+    else:
+        levels = ""
     kind = f"sparse, {summary.per_row:.0f} stored a row" if summary.sparse else "dense"
-    return f"{workload.n_features:,} features, {kind}"
+    return f"{workload.n_features:,} features{levels}, {kind}"

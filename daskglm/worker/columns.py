@@ -171,13 +171,19 @@ def _with_rows(block: Block, X: Any) -> Block:
     arrays = for_rows(X)[1]
     if on_device(X):
         sparse = block.facts.sparse and X.d > 0
-        k, nbytes = X.d, arrays.nbytes
+        k, nbytes, factors = X.d, arrays.nbytes, ()
         nonzeros = arrays.indices.size if sparse else X.n * X.d
     else:
-        k, (nonzeros, nbytes, *_) = X.shape[1], size_of(arrays)
+        size = size_of(arrays)
+        k, nonzeros, nbytes, factors = X.shape[1], size.nonzeros, size.nbytes, size.factors
     longest = min(block.facts.longest_row, k)
     facts = replace(
-        block.facts, n_features=k, nonzeros=nonzeros, nbytes=nbytes, longest_row=longest
+        block.facts,
+        n_features=k,
+        nonzeros=nonzeros,
+        nbytes=nbytes,
+        longest_row=longest,
+        factors=factors,
     )
     return block._replace(X=X, facts=facts)
 

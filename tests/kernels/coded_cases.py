@@ -72,7 +72,7 @@ def sparse(X):
     t, n = X.tables, len(X.dense)
     levels = len(t.indptr) - 1
     T = sp.csr_matrix((t.values, t.columns, t.indptr), shape=(levels, t.width))
-    codes = [part[:, j].astype(int) for part in X[:3] for j in range(part.shape[1])]
+    codes = [part[:, j].astype(int) for part in X.parts[:3] for j in range(part.shape[1])]
     total = sp.csr_matrix((n, t.width))
     for first, code in zip(t.first, codes, strict=True):
         total = total + sp.csr_matrix((np.ones(n), (np.arange(n), first + code)), (n, levels)) @ T
