@@ -139,8 +139,10 @@ class HessianFactor:
         """
         for ridge in (0.0, 1e-10, 1e-6, 1e-2):  # shares of the diagonal
             more = ridge * hessian.diagonal()
-            block = isinstance(hessian, BlockHessian)
-            found = cls.of(hessian.plus_diagonal(more) if block else hessian + np.diag(more), error)
+            if isinstance(hessian, BlockHessian):
+                found = cls.of(hessian.plus_diagonal(more), error)
+            else:
+                found = cls.of(hessian + np.diag(more), error)
             if math.isfinite(found.norm):
                 break
         return replace(found, at=at, doubt=found.doubt if ridge == 0.0 else math.inf)

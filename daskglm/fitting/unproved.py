@@ -11,8 +11,6 @@ import math
 from collections import deque
 from collections.abc import Callable
 
-import numpy as np
-
 from daskglm.core.block_hessian import principal
 from daskglm.core.device import to_host
 from daskglm.objectives.batched import AnyObjective

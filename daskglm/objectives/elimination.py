@@ -46,5 +46,9 @@ def largest_factor(facts: DataSummary, size: int) -> tuple[int, int] | None:
         return None
     start, stop = max(facts.factors, key=lambda factor: factor[1] - factor[0])
     entries = (float(size) + 1.0) * (size + 1 - (stop - start))
-    saves = size > stop - start and entries <= MOST_ENTRIES * float(size) ** 2 and 8 * entries <= MOST_BYTES
+    saves = (
+        size > stop - start
+        and entries <= MOST_ENTRIES * float(size) ** 2
+        and 8 * entries <= MOST_BYTES
+    )
     return (start, stop) if saves else None

@@ -15,7 +15,7 @@ from daskglm.certificates.local_rates import LocalRates
 from daskglm.certificates.rounding import Norms, Vector, relative_gap
 from daskglm.certificates.tangent import ByTangent
 from daskglm.core.block_hessian import BlockHessian
-from daskglm.core.device import Array, on_device, to_host
+from daskglm.core.device import on_device, to_host
 from daskglm.core.summation import AT_ONCE
 
 if TYPE_CHECKING:

@@ -302,9 +302,7 @@ class Objective:
             ridge = xp.diag(quadratic.diagonal(self.size, xp))
             return self.C * (upper + xp.triu(upper, 1).T) + ridge
         if self.block is not None:
-            return BlockHessian.of_sums(
-                upper, self.block[0], self.C, quadratic.diagonal(self.size)
-            )
+            return BlockHessian.of_sums(upper, self.block[0], self.C, quadratic.diagonal(self.size))
         hessian: np.ndarray = self.C * upper
         mirror_upper(hessian)
         quadratic.add_to(hessian)

@@ -274,8 +274,8 @@ def hessian_passes(
     if not summary.sparse:
         return share * summary.per_row / costs.DENSE_HESSIAN_VALUES
     if block is not None:
-        d, m = float(summary.n_features or 0), float(block[1] - block[0])
-        entries = costs.HESSIAN_ENTRY_VALUES * (d + 1.0) * (d + 1.0 - m)
+        size = float((summary.n_features or 0) + 1)
+        entries = costs.HESSIAN_ENTRY_VALUES * size * (size - (block[1] - block[0]))
         own = summary.per_row / costs.LARGE_HESSIAN_VALUES
         return share * own + entries / max(summary.nonzeros, 1)
     cached = (summary.n_features or 0) <= costs.CACHED_HESSIAN

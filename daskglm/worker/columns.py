@@ -169,9 +169,10 @@ def take_columns(
 def _with_rows(block: Block, X: Any) -> Block:
     """Return a block with X of some of its columns, and facts that count these."""
     arrays = for_rows(X)[1]
+    factors: tuple[tuple[int, int], ...] = ()
     if on_device(X):
         sparse = block.facts.sparse and X.d > 0
-        k, nbytes, factors = X.d, arrays.nbytes, ()
+        k, nbytes = X.d, arrays.nbytes
         nonzeros = arrays.indices.size if sparse else X.n * X.d
     else:
         size = size_of(arrays)

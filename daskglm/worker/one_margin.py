@@ -46,7 +46,9 @@ def evaluate(asked: Asked[Evaluate]) -> Totals:
             z = m.margins[request.token] if keep else NOTHING
             curvature = m.curvature if keep and not bare[i] else NOTHING
             evaluate = m.kernels.evaluate_exactly if request.exact else m.kernels.evaluate
-            evaluate(law, (rows[i], *m.data[1:]), w, b, lo, hi, (z, curvature, sums, diagonal, gram))
+            evaluate(
+                law, (rows[i], *m.data[1:]), w, b, lo, hi, (z, curvature, sums, diagonal, gram)
+            )
         return {"sums": sums, "diagonal": diagonal, "gram": gram}
 
     totals = asked.add_up(work, 8 * shape[0] * shape[1])
