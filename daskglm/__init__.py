@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from daskglm.estimators.svm import LinearSVC
     from daskglm.estimators.svr import LinearSVR
     from daskglm.fitting.report import Report
+    from daskglm.frames.design import UnseenLevelWarning
+    from daskglm.frames.schema import Schema
     from daskglm.losses.base import Loss
     from daskglm.losses.table import register_loss
 
@@ -62,7 +64,9 @@ _MODULES = {
     "QuantileRegressor": "estimators.quantile",
     "Report": "fitting.report",
     "Ridge": "estimators.ridge",
+    "Schema": "frames.schema",
     "TweedieRegressor": "estimators.families",
+    "UnseenLevelWarning": "frames.design",
     "fit": "estimators.functional",
     "likelihood_ratio_test": "estimators.likelihood_ratio",
     "load": "estimators.persistence",
@@ -95,7 +99,9 @@ __all__ = [
     "RegularizationPath",
     "Report",
     "Ridge",
+    "Schema",
     "TweedieRegressor",
+    "UnseenLevelWarning",
     "fit",
     "likelihood_ratio_test",
     "load",
