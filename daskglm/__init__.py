@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from daskglm.estimators.ordinal import OrdinalRegression
     from daskglm.estimators.penalty_cv import ElasticNetCV, LassoCV
     from daskglm.estimators.persistence import load, save
+    from daskglm.estimators.pipeline import Pipeline
     from daskglm.estimators.quantile import QuantileRegressor
     from daskglm.estimators.regularization_path import RegularizationPath, regularization_path
     from daskglm.estimators.ridge import Ridge
@@ -60,6 +61,7 @@ _MODULES = {
     "LogisticRegressionCV": "estimators.cross_validation",
     "Loss": "losses.base",
     "OrdinalRegression": "estimators.ordinal",
+    "Pipeline": "estimators.pipeline",
     "PoissonRegressor": "estimators.families",
     "QuantileRegressor": "estimators.quantile",
     "Report": "fitting.report",
@@ -94,6 +96,7 @@ __all__ = [
     "LogisticRegressionCV",
     "Loss",
     "OrdinalRegression",
+    "Pipeline",
     "PoissonRegressor",
     "QuantileRegressor",
     "RegularizationPath",
