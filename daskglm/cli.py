@@ -22,11 +22,24 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from daskglm.estimators import datafiles
+from daskglm.estimators.command_options import (
+    beside_rows,
+    each_once,
+    not_blank,
+    of_penalty,
+    of_tables,
+    one_line,
+    roles_in,
+    schema_in,
+    visible,
+)
 from daskglm.estimators.families import FamilyRegressor, GeneralizedLinearRegressor
 from daskglm.estimators.functional import ESTIMATORS, MULTI_CLASS
 from daskglm.estimators.logistic import LogisticRegression
 from daskglm.estimators.parameters import SOLVER_NAMES
 from daskglm.estimators.svm import LinearSVC
+from daskglm.estimators.tables import design_of_model
+from daskglm.frames.design import UnseenLevelWarning
 from daskglm.launch.commands import cluster as _cluster
 from daskglm.launch.machine import MAX_PER_PROCESSOR
 from daskglm.losses.table import find
@@ -43,6 +56,12 @@ PENALTY_OPTIONS = (
     *("l1_ratio", "penalty_factor", "lower_bounds", "upper_bounds"),
     *("positive", "standardize"),
 )
+
+# Columns that are named, and warnings of `predict` that are shown, at most.
+SHOWN = 8
+
+# Names in what is shown line up: this is the longest one of a report.
+WIDTH = len("gradient ratio")
 
 # Dask would serve HTTP pages of scheduler and workers on all addresses.
 _LOOPBACK = "127.0.0.1:0"
@@ -66,7 +85,7 @@ class _OneLineErrors(click.Group):
         except Exception as error:
             if context.obj:
                 traceback.print_exc()
-            click.echo(f"error: {_one_line(error)}", err=True)
+            click.echo(f"error: {one_line(error)}", err=True)
             sys.exit(1)
 
 
@@ -94,25 +113,8 @@ def main(context: click.Context, verbose: int) -> None:
     context.obj = verbose
 
 
-def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    if not text:
-        text = f"{type(error).__name__}, without a reason; daskglm -v shows where"
-    elif isinstance(error, KeyError):
-        text = f"{type(error).__name__}: {text}"
-    return _visible(text)
-
-
-def _visible(text: str) -> str:
-    """Return text with control characters escaped: a terminal could take them for commands."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def _not_blank(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Refuse a blank value, which mostly comes from an unset variable of a script."""
-    if value is not None and not value.strip():
-        raise click.BadParameter("it is empty.")
-    return value
+def _show(lines: list[str]) -> None:
+    click.echo("\n".join(map(visible, lines)))
 
 
 def _of_scheduler(what: str) -> Callable[[Any], Any]:
@@ -128,7 +130,7 @@ def _of_scheduler(what: str) -> Callable[[Any], Any]:
             "--scheduler",
             metavar="ADDRESS",
             envvar="DASK_SCHEDULER_ADDRESS",
-            callback=_not_blank,
+            callback=not_blank,
             help=what,
         )
         return scheduler(certificates(command))
@@ -136,94 +138,9 @@ def _of_scheduler(what: str) -> Callable[[Any], Any]:
     return add
 
 
-def _beside_rows(command: Any) -> Any:
-    """Add the options that name columns with offsets and exposures."""
-    for name, what in (
-        ("exposure", "positive factors of the means, for a log link"),
-        ("offset", "numbers that are added to the margins"),
-    ):
-        command = click.option(
-            f"--{name}",
-            metavar="COLUMN",
-            callback=_not_blank,
-            help=f"Column with {what}, in CSV and Parquet.",
-        )(command)
-    return command
-
-
-def _by_name(
-    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
-) -> dict[str, float] | None:
-    """Return numbers of features, given as NAME=VALUE, by name; None where none are given."""
-    found: dict[str, float] = {}
-    for given in values:
-        name, equals, value = given.rpartition("=")
-        try:
-            number = float(value)
-        except ValueError:
-            number = None
-        if not name or not equals or number is None:
-            raise click.BadParameter(f"{_visible(given)!r} is not NAME=VALUE with a number.")
-        if name in found:
-            raise click.BadParameter(f"{_visible(name)!r} is given twice.")
-        found[name] = number
-    return found or None
-
-
-def _of_penalty(command: Any) -> Any:
-    """Add the options that shape the penalty, and bounds of coefficients."""
-    for name, what in (
-        ("upper-bounds", "Upper bound of a feature's coefficient"),
-        ("lower-bounds", "Lower bound of a feature's coefficient"),
-        ("penalty-factor", "Factor of the penalty of a feature, 0: not penalised"),
-    ):
-        command = click.option(
-            f"--{name}",
-            metavar="NAME=VALUE",
-            multiple=True,
-            callback=_by_name,
-            help=f"{what}, in CSV and Parquet; may be repeated.",
-        )(command)
-    for name, what in (
-        ("standardize", "Penalise coefficients of columns scaled to standard deviation 1."),
-        ("positive", "Allow no coefficient below 0."),
-    ):
-        command = click.option(f"--{name}", is_flag=True, help=what)(command)
-    return click.option(
-        "--l1-ratio",
-        type=click.FloatRange(0.0, 1.0),
-        default=0.0,
-        show_default=True,
-        help="Share of the L1 penalty, from 0 (L2) to 1.",
-    )(command)
-
-
-def _named(options: dict[str, Any], kind: str) -> dict[str, str]:
-    """Return the columns beside the features that options name; raise for svmlight, without."""
-    named = {name: options[name] for name in ("offset", "exposure") if options[name]}
-    if named and kind == "svmlight":
-        raise click.UsageError(f"--{next(iter(named))} names a column, of CSV or Parquet data.")
-    return named
-
-
-def _check_out(out: str, *inputs: str) -> None:
-    """Raise before any work unless `out` can be written and is not one of the inputs."""
-    from daskglm.estimators.persistence import writable
-
-    path = writable(out)
-    folder = path.absolute().parent
-    if not folder.is_dir():
-        raise FileNotFoundError(f"{out}: the folder does not exist")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise PermissionError(f"{out}: files cannot be written to that folder")
-    for given in inputs:
-        if path.exists() and os.path.exists(given) and path.samefile(given):
-            raise ValueError(f"{out} is a file that this command reads: give another --out")
-
-
 # ---- commands
 @main.command()
-@click.argument("train", callback=_not_blank)
+@click.argument("train", callback=not_blank)
 @click.option(
     "--loss",
     type=click.Choice(list(ESTIMATORS)),
@@ -241,13 +158,14 @@ def _check_out(out: str, *inputs: str) -> None:
 )
 @click.option(
     "--family",
-    callback=_not_blank,
+    callback=not_blank,
     help="Instead of --loss: a family, such as poisson, gamma or 'tweedie(1.5)'.",
 )
 @click.option("--link", default="auto", help="Link of the family, or of ordinal; auto: its first.")
 @click.option("--alpha", type=float, help="Strength of the penalty of a family; default: 1.")
-@_of_penalty
-@_beside_rows
+@of_penalty
+@beside_rows
+@of_tables
 @click.option(
     "--solver",
     type=click.Choice(["auto", *solver_names(), *SOLVER_NAMES]),
@@ -263,11 +181,6 @@ def _check_out(out: str, *inputs: str) -> None:
     "--class-weight",
     type=click.Choice(["balanced"]),
     help="balanced: weight classes inversely to their frequency.",
-)
-@click.option(
-    "--label",
-    callback=_not_blank,
-    help="Column with the target, in CSV and Parquet; default: the last one.",
 )
 @click.option(
     "--format",
@@ -310,7 +223,7 @@ def _check_out(out: str, *inputs: str) -> None:
 @click.option(
     "--checkpoint",
     metavar="FOLDER",
-    callback=_not_blank,
+    callback=not_blank,
     help="Folder to save the state of the fit in, for --resume.",
 )
 @click.option(
@@ -323,7 +236,7 @@ def _check_out(out: str, *inputs: str) -> None:
 @click.option(
     "--resume",
     metavar="FOLDER",
-    callback=_not_blank,
+    callback=not_blank,
     help="Folder of a checkpoint to resume the fit from.",
 )
 @click.option(
@@ -338,9 +251,10 @@ def _check_out(out: str, *inputs: str) -> None:
 )
 @click.option(
     "--out",
-    required=True,
+    default="model.json",
+    show_default=True,
     type=click.Path(),
-    callback=_not_blank,
+    callback=not_blank,
     help="File to save the model in.",
 )
 def fit(
@@ -348,20 +262,21 @@ def fit(
 ) -> None:
     """Fit a model to TRAIN and save it.
 
-    TRAIN is a file, a glob or a folder in svmlight, CSV or Parquet format.
+    TRAIN is a file, a glob or a folder in svmlight, CSV or Parquet format. Columns of text,
+    categories and booleans are factors, with a coefficient for each level. The target is the last
+    column that is not named otherwise.
     """
     from daskglm.estimators.persistence import save
 
     _check_fit_options(loss, class_weight, options)
-    _check_out(out, train)
+    datafiles.check_out(out, train)
     names = ("solver", "tol", "max_iter", "progress", "device", "device_memory_limit")
     params = {name: options[name] for name in names} | {"fit_intercept": not no_intercept}
     model = _model_of(loss, class_weight, options, params)
     model._settings().check()
 
     kind = _format(train, options["kind"])
-    _check_names(options, kind)
-    beside = _named(options, kind)
+    beside = roles_in(options, kind)
     every = options["checkpoint_every"]
     with (
         _client(options["scheduler"], options["workers"], options["tls_dir"]),
@@ -377,22 +292,25 @@ def fit(
             n_features=options["n_features"],
             zero_based=options["zero_based"],
             beside=tuple(beside.values()),
+            dropped=options["drop"],
+            text=options["categories"],
+            numbers=options["numeric"],
         )
-        model._fit(
-            X,
-            y,
-            None,
-            **beside,
-            resume=options["resume"],
-            out_of_core=options["out_of_core"],
-            checkpoint=options["checkpoint"],
-            checkpoint_every=int(every) if every.isdecimal() else every,
-        )
+        with datafiles.placed(train, kind, *datafiles.facts_of(X)):
+            model._fit(
+                X,
+                y,
+                **{"sample_weight": None, **beside},
+                resume=options["resume"],
+                out_of_core=options["out_of_core"],
+                checkpoint=options["checkpoint"],
+                checkpoint_every=int(every) if every.isdecimal() else every,
+            )
     save(model, out)
 
-    click.echo("\n".join(map(_visible, repr(model.report_).splitlines())))
+    _show([*repr(model.report_).splitlines(), f"{'saved in':<{WIDTH}}  {out}"])
     for warning in caught:
-        click.echo(f"warning: {_one_line(warning.message)}", err=True)  # type: ignore[arg-type]
+        click.echo(f"warning: {one_line(warning.message)}", err=True)  # type: ignore[arg-type]
     if not model.report_.converged:
         sys.exit(NOT_CONVERGED)
 
@@ -401,7 +319,7 @@ def _model_of(
     loss: str, class_weight: str | None, options: dict[str, Any], params: dict[str, Any]
 ) -> Any:
     """Make the estimator of a loss, or of a family where one is given."""
-    params |= {name: options[name] for name in PENALTY_OPTIONS}
+    params |= {name: options[name] for name in PENALTY_OPTIONS} | {"schema": schema_in(options)}
     if loss == "ordinal":
         if not params.pop("fit_intercept"):
             raise click.UsageError("--no-intercept has no meaning for --loss ordinal.")
@@ -419,15 +337,6 @@ def _model_of(
     if issubclass(ESTIMATORS[loss], LogisticRegression):
         params["multi_class"] = MULTI_CLASS[loss]
     return ESTIMATORS[loss](**params)
-
-
-def _check_names(options: dict[str, Any], kind: str) -> None:
-    """Raise a usage error for options by names of features, for svmlight, which has none."""
-    for name in ("penalty_factor", "lower_bounds", "upper_bounds"):
-        if options[name] and kind == "svmlight":
-            raise click.UsageError(
-                f"--{name.replace('_', '-')} names a column, of CSV or Parquet data."
-            )
 
 
 def _check_fit_options(loss: str, class_weight: str | None, options: dict[str, Any]) -> None:
@@ -463,25 +372,28 @@ def _check_fit_options(loss: str, class_weight: str | None, options: dict[str, A
 
 
 @main.command()
-@click.argument("model", type=click.Path(), callback=_not_blank)
-@click.argument("data", callback=_not_blank)
+@click.argument("model", type=click.Path(), callback=not_blank)
+@click.argument("data", callback=not_blank)
 @click.option(
     "--out",
     required=True,
     type=click.Path(),
-    callback=_not_blank,
+    callback=not_blank,
     help="File to write: .csv, .parquet or .pq.",
 )
 @click.option(
     "--proba", is_flag=True, help="Write the probability of each class (logistic regression)."
 )
 @click.option("--decision", is_flag=True, help="Write values of the decision function.")
+@beside_rows
 @click.option(
-    "--label",
-    callback=_not_blank,
-    help="Column with the target: not a feature; predictions are scored against it.",
+    "--id",
+    "ids",
+    metavar="COLUMN",
+    multiple=True,
+    callback=each_once,
+    help="Column that is written beside the predictions, in CSV and Parquet; may be repeated.",
 )
-@_beside_rows
 @click.option(
     "--format",
     "kind",
@@ -497,17 +409,19 @@ def _check_fit_options(loss: str, class_weight: str | None, options: dict[str, A
 def predict(model: str, data: str, out: str, proba: bool, decision: bool, **options: Any) -> None:
     """Predict with MODEL for each row of DATA, and write one row for each, as CSV or Parquet.
 
-    One partition at a time is in memory.
+    One partition at a time is in memory. Columns are found by name. With a target predictions are
+    scored. Offset, exposure and weights are the columns of the fit, unless others are named.
     """
     from daskglm.estimators.persistence import load
     from daskglm.estimators.prediction_file import FORMATS, write_predictions
+    from daskglm.estimators.rows_to_predict import rows_of
 
     if proba and decision:
         raise click.UsageError("give --proba or --decision, not both.")
-    _check_out(out, model, data)
+    datafiles.check_out(out, model, data)
     if Path(out).suffix.lower() not in FORMATS:
         raise click.UsageError(
-            f"--out: {_visible(out)!r} does not say the format: let it end in {', '.join(FORMATS)}."
+            f"--out: {visible(out)!r} does not say the format: let it end in {', '.join(FORMATS)}."
         )
     fitted = load(model)
     method = "predict_proba" if proba else "decision_function" if decision else "predict"
@@ -519,18 +433,29 @@ def predict(model: str, data: str, out: str, proba: bool, decision: bool, **opti
         )
 
     kind = _format(data, options["kind"])
-    beside = _named(options, kind)
+    beside = roles_in(options, kind)
     if "exposure" in beside and not isinstance(fitted, FamilyRegressor):
         raise click.UsageError(f"--exposure: a {type(fitted).__name__} has no log link.")
-    parts = datafiles.parts(
-        *(data, kind, fitted, options["label"], options["zero_based"]), tuple(beside.values())
+    rows = rows_of(
+        *(data, kind, fitted, options["label"], options["zero_based"], beside, options["ids"])
     )
-    if score := write_predictions(Path(out), fitted, parts, method, beside):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UnseenLevelWarning)
+        score = write_predictions(Path(out), fitted, rows.parts, method, rows.beside, rows.ids)
+    for warning in caught[:SHOWN]:
+        click.echo(f"warning: {one_line(warning.message)}", err=True)  # type: ignore[arg-type]
+    if len(caught) > SHOWN:
+        click.echo(f"warning: {len(caught) - SHOWN:,} more of them", err=True)
+    if score:
         click.echo(score, err=True)
+    if rows.unused:
+        more = f" and {len(rows.unused) - SHOWN:,} more" if len(rows.unused) > SHOWN else ""
+        names = ", ".join(map(repr, rows.unused[:SHOWN]))
+        click.echo(visible(f"columns that are not used: {names}{more}"), err=True)
 
 
 @main.command()
-@click.argument("model", type=click.Path(), callback=_not_blank)
+@click.argument("model", type=click.Path(), callback=not_blank)
 def info(model: str) -> None:
     """Show what MODEL is, and the report of its fit."""
     from daskglm.estimators.persistence import load
@@ -551,10 +476,12 @@ def info(model: str) -> None:
         rows += [("loss", fitted.record_.loss), ("alpha", f"{alpha:g}")]
     else:
         rows.append(("C", f"{fitted.record_.C:g}"))
-    # both parts line up: this is the longest name in the report
-    width = len("gradient ratio")
-    click.echo("\n".join(f"{name:<{width}}  {_visible(text)}" for name, text in rows))
-    click.echo(repr(fitted.report_))
+    lines = [f"{name:<{WIDTH}}  {text}" for name, text in rows]
+    if (design := design_of_model(fitted)) is not None:
+        lines += ["", *str(design).splitlines(), ""]
+    else:
+        lines += [f"{role:<{WIDTH}}  {name}" for role, name in fitted.roles_.items()]
+    _show([*lines, *repr(fitted.report_).splitlines()])
 
 
 @main.command("warm-up")
@@ -609,10 +536,10 @@ def doctor(scheduler: str | None, tls_dir: Path | None) -> None:
             for k, finding in enumerate(findings):
                 if k == 0:
                     click.secho(title, bold=True)
-                click.echo(f"  {finding.name}: {_visible(finding.text)}")
+                click.echo(f"  {finding.name}: {visible(finding.text)}")
                 if finding.change:
                     changes += 1
-                    click.secho(f"    change: {_visible(finding.change)}", fg="yellow")
+                    click.secho(f"    change: {visible(finding.change)}", fg="yellow")
     click.echo(f"{changes} thing(s) to change" if changes else "nothing to change")
     if changes:
         sys.exit(TO_CHANGE)
@@ -678,6 +605,6 @@ def _format(path: str, asked: str) -> str:
     kind = datafiles.format_of(path, asked)
     if kind is None:
         raise click.UsageError(
-            f"cannot tell the format of {_visible(path)!r} from its name: give --format."
+            f"cannot tell the format of {visible(path)!r} from its name: give --format."
         )
     return kind

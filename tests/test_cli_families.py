@@ -100,12 +100,15 @@ def test_what_the_data_do_not_have_is_named(tmp_path):
         done = run("fit", tmp_path / name, "--family", "poisson", *options, *out, code=code)
         assert message in done.output, options
     run("fit", tmp_path / "data.csv", *FAMILY, "--offset", "o", "--exposure", "e", *out)
-    done = run(
-        *("predict", tmp_path / "m.json", tmp_path / "data.csv"),
-        *("--label", "y", "--out", tmp_path / "p.csv"),
-        code=1,
-    )
-    assert "does not know the column 'o'" in done.output
+    # the columns of the fit are used again
+    predict = ("predict", tmp_path / "m.json", tmp_path / "data.csv", "--label", "y")
+    done = run(*predict, "--out", tmp_path / "p.csv")
+    named = run(*predict, "--offset", "o", "--exposure", "e", "--out", tmp_path / "q.csv")
+    assert done.output == named.output
+    assert (tmp_path / "p.csv").read_text() == (tmp_path / "q.csv").read_text()
+    FRAME.drop(columns="o").to_csv(tmp_path / "data.csv", index=False)
+    done = run(*predict, "--out", tmp_path / "p.csv")
+    assert "no score: the model was fitted with an offset, which is not given" in done.output
 
 
 def test_penalties_are_parameters_of_the_model(tmp_path):

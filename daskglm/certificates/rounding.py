@@ -124,15 +124,19 @@ class Rounding:
         self.row = facts.longest_row + 3 + constants.row  # roundings of a margin
         self.roundoff = facts.gram_roundoff
 
-        # additions that a term of a sum goes through: row after row in a block, block after block
-        block = facts.largest_block
-        self.in_turn = min(facts.n_rows, block + facts.n_blocks) + FEW
+        # additions that a term of a sum goes through: row after row of all blocks of a thread, and
+        # of one after another
+        self.in_turn = facts.n_rows + facts.n_blocks + FEW
         # the same of a gradient, which is added up over short runs of rows first
         self.terms: float = self.in_turn
         if run is not None and not on_device:
-            self.terms = min(self.terms, 2 * run + block / run + facts.n_blocks + FEW)
+            runs = facts.n_rows / run + facts.n_blocks
+            self.terms = min(self.terms, 2 * run + runs + FEW)
         self.terms += constants.term
+        # and those of a Gram's entry: tile after tile of dense rows, row after row of others
         self.tiles = facts.n_rows / MOST_SUMMED + facts.n_blocks
+        if facts.sparse:
+            self.tiles = float(self.in_turn)
 
     @property
     def n_features(self) -> int:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import _check_feature_names, check_is_fitted, validate_data
 
-from daskglm.core.arguments import check_flag, starting_point
+from daskglm.core.arguments import check_choice, check_flag, starting_point
 from daskglm.core.decisions import predicted
 from daskglm.core.device import on_device
 from daskglm.data.beside import refuse_another_order
@@ -27,6 +27,7 @@ from daskglm.estimators.fitted_record import record_of_fit
 from daskglm.estimators.infer import inference_of
 from daskglm.estimators.parameters import settings_of
 from daskglm.estimators.row_numbers import residuals
+from daskglm.estimators.row_scorer import RowScorer, row_scorer
 from daskglm.estimators.score_rows import accuracy
 from daskglm.estimators.tables import as_rows, as_table, design_of_model, with_roles
 from daskglm.fitting.config import FitConfig
@@ -38,6 +39,10 @@ from daskglm.frames.design import Design
 from daskglm.frames.schema import schema_of
 from daskglm.kernels.coded_rows import Coded
 from daskglm.worker.prediction import Margins, checked_rows, dense, in_kind, with_offset
+
+# What `scorer` may predict, and X of the methods that it asks for how.
+SCORED = ("predict", "predict_proba", "decision_function")
+ROW_BY_ROW = object()
 
 
 class LinearModel(BaseEstimator):
@@ -110,7 +115,9 @@ class LinearModel(BaseEstimator):
         """
         schema = schema_of(self.schema)
         X = plain(X)
-        beside = with_roles(schema.roles, X, {"exposure": None, **beside})
+        beside = {"exposure": None, **beside}
+        given = [role for role in schema.roles if beside.get(role, "") is None]
+        beside |= {role: schema.roles[role] for role in given}  # refused where X has them not
         X, y, beside["sample_weight"], known = self._taken(X, y, **beside)
         of_fit = partial(as_rows, X, y, settings, known, beside, schema, client)
         return awaitable_on(client, is_lazy(X), lambda: work(*of_fit()))
@@ -194,6 +201,8 @@ class LinearModel(BaseEstimator):
     ) -> Any:
         """Return `finish` of the margins of X, less y if it is given, in the container of X."""
         check_is_fitted(self)
+        if X is ROW_BY_ROW:
+            return self._row_scorer(finish)
         design = None if isinstance(X, (Named, Coded)) else design_of_model(self)
         if design is not None:
             X = as_table(X, design)
@@ -240,6 +249,50 @@ class LinearModel(BaseEstimator):
         constants = np.atleast_1d(self._constants)
         of = Margins(dense(self.coef_), constants, finish, names, features, design)
         return in_kind(X, of, like=like, beside=beside)
+
+    def scorer(self, method: str = "predict", **options: Any) -> RowScorer:
+        """Return a function that predicts one row in microseconds, for a service.
+
+        Parameters
+        ----------
+        method : {"predict", "predict_proba", "decision_function"}
+            What is predicted.
+        options
+            Further arguments of the method, such as type="link".
+
+        Returns
+        -------
+        callable
+            Of one row: a dict by column, or the values of the columns in order, and optionally
+            `offset` and `exposure`. It can be pickled, and needs neither X nor the model.
+
+        Raises
+        ------
+        ValueError
+            For methods that the model does not have.
+
+        Examples
+        --------
+        >>> import daskglm, pandas
+        >>> frame = pandas.DataFrame({"area": ["a", "b", "b"], "y": [1.0, 2.0, 2.0]})
+        >>> score = daskglm.PoissonRegressor(alpha=0).fit(frame, "y").scorer()
+        >>> round(score({"area": "b"}), 6)
+        2.0
+        """
+        check_choice(method, "method", [name for name in SCORED if hasattr(self, name)])
+        found: RowScorer = getattr(self, method)(ROW_BY_ROW, **options)
+        return found
+
+    def _row_scorer(self, finish: Any) -> RowScorer:
+        names = getattr(self, "feature_names_in_", None)
+        return row_scorer(
+            design_of_model(self),
+            int(self.n_features_in_) if names is None else names.tolist(),
+            dense(self.coef_),
+            np.atleast_1d(np.asarray(self._constants, float)),
+            finish,
+            getattr(self, "roles_", {}),
+        )
 
     def inference(
         self,

@@ -8,12 +8,16 @@ import contextlib
 import gzip
 import lzma
 import os
+import re
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+
+from daskglm.estimators import csv_columns
+from daskglm.estimators.persistence import writable
 
 FORMATS = ["auto", "svmlight", "csv", "parquet"]
 
@@ -23,6 +27,12 @@ _PACKED = (".gz", ".bz2", ".xz")
 _HEAD = 3
 # Rows of a CSV file that are read at once in the search for what is wrong with it.
 _ROWS = 100_000
+# Bytes of row groups of Parquet that become one partition. Chosen.
+PARQUET_BLOCK = 1 << 26
+# What dask and pandas say of files with other columns than the first.
+_OTHER_COLUMNS = ("not in index", "not found in columns", "Usecols do not match")
+# How errors name partitions.
+_PARTITION = re.compile(r"\bpartition (\d+)\b")
 # What pandas, pyarrow and the unpackers raise for files that they cannot read.
 _UNREADABLE = (
     pd.errors.ParserError,
@@ -57,11 +67,29 @@ def format_of(path: str, asked: str) -> str | None:
         return "svmlight"
     if extension == ".csv":
         return "csv"
-    if extension in (".parquet", ".pq") or os.path.isdir(path):
-        return "parquet"
-    return None
+    if os.path.isdir(path):
+        here = os.listdir(path)
+        only_csv = any(_is_of("csv", n) for n in here) and not any(
+            _is_of("parquet", n) for n in here
+        )
+        return "csv" if only_csv else "parquet"
+    return "parquet" if extension in (".parquet", ".pq") else None
 
 
+def check_out(out: str, *inputs: str) -> None:
+    """Raise before any work unless `out` can be written and is not one of the inputs."""
+    path = writable(out)
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{out}: the folder does not exist")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(f"{out}: files cannot be written to that folder")
+    for given in inputs:
+        if path.exists() and os.path.exists(given) and path.samefile(given):
+            raise ValueError(f"{out} is a file that this command reads: give another --out")
+
+
+# ---- rows to fit
 def read_training(
     path: str,
     kind: str,
@@ -71,55 +99,97 @@ def read_training(
     n_features: int | None,
     zero_based: bool | None,
     beside: Collection[str] = (),
+    dropped: Collection[str] = (),
+    text: Collection[str] = (),
+    numbers: Collection[str] = (),
 ) -> tuple[Any, Any]:
     """Return lazy features and targets of files, as `fit` takes them.
 
-    `label` (default: the last column that is not `beside`) and the names of columns `beside` the
-    features are for CSV and Parquet, `n_features` and `zero_based` (default: found by reading all
-    rows) are for svmlight.
+    For CSV and Parquet are `label` (default: the last column that is not `beside` or `dropped`),
+    the names of columns `beside` the features and of those that are `dropped`; for CSV those of
+    features that are `text` or `numbers` whatever they look like. `n_features` and `zero_based`
+    (default: found by reading all rows) are for svmlight.
     """
     if kind == "svmlight":
         from daskglm.data.svmlight import read_svmlight
 
         return read_svmlight(
-            path, n_features=n_features, dtype=dtype, zero_based=_or_auto(zero_based)
+            path, n_features=n_features, dtype=dtype, zero_based=or_auto(zero_based)
         )
-    frame = read_frame(path, kind)
-    for name in beside:
+    taken = {*beside, *dropped}
+
+    def types(columns: list[str]) -> csv_columns.Types:
+        target = label or _target(columns, taken)
+        return csv_columns.Types(text, {*numbers, *beside} - {*text}, (), (target,))
+
+    frame = read_frame(path, kind, types)
+    for name in (*beside, *dropped, *text, *numbers, *([label] if label else [])):
         check_column(frame, name)
-    label = label or [name for name in frame.columns if name not in beside][-1]
-    if not set(frame.columns) - {label, *beside}:
+    target = label or _target(list(frame.columns), taken)
+    if target in taken:
+        raise ValueError(f"column {target!r} is the target, and is named for something else, too")
+    if not set(frame.columns) - {target, *taken}:
         raise ValueError(
-            f"{path} read as {kind} has no column beside the target {str(label)[:60]!r}: there are "
-            "no features; is it of another format?"
+            f"{path} read as {kind} has no column beside the target {str(target)[:60]!r}: there "
+            "are no features; is it of another format?"
         )
-    return as_dtype(frame, (label, *beside), dtype), label
+    kept = [name for name in frame.columns if name not in dropped]
+    return as_dtype(frame[kept] if dropped else frame, (target, *beside), dtype), target
 
 
-def _or_auto(zero_based: bool | None) -> bool | str:
+def _target(columns: list[str], taken: Collection[str]) -> str:
+    """Return the last column that is not named for something else."""
+    left = [name for name in columns if name not in taken]
+    if not left:
+        raise ValueError("the data have no column for the target: all are named otherwise")
+    return left[-1]
+
+
+def or_auto(zero_based: bool | None) -> bool | str:
+    """Return the first index of svmlight data as its reader takes it."""
     return "auto" if zero_based is None else zero_based
 
 
-def read_frame(path: str, kind: str) -> Any:
+def read_frame(
+    path: str,
+    kind: str,
+    types: Callable[[list[str]], csv_columns.Types],
+    columns: Collection[str] | None = None,
+) -> Any:
     """Make a dask dataframe of CSV or Parquet files.
 
-    Raises FileNotFoundError, or ValueError that names a bad file.
+    `types` says from the names of columns what types those of CSV have; `columns` are those that
+    are read, default: all. Raises FileNotFoundError, or ValueError that names a bad file.
     """
     import dask.dataframe as dd
 
+    names = None if columns is None else list(columns)
     with explained(path, kind):
         if kind == "parquet":
-            return dd.read_parquet(path)
-        names = _files(path, kind)
-        if not names:
+            # by default dask would take files of up to twice 256 MiB whole, or all that come after
+            # small ones; and columns of text are several times larger in memory
+            return dd.read_parquet(
+                path, columns=names, split_row_groups="adaptive", blocksize=PARQUET_BLOCK
+            )
+        found = files(path, kind)
+        if not found:
             raise FileNotFoundError(f"no file matches {path!r}")
-        _check_head(*names[0])
-        packed = os.path.splitext(path)[1].lower() in _PACKED
-        return dd.read_csv(path, blocksize=None) if packed else dd.read_csv(path)
+        _check_head(*found[0])
+        more: dict[str, Any] = {"usecols": names} if names else {}
+        if os.path.splitext(found[0][1])[1].lower() in _PACKED:
+            more["blocksize"] = None
+        if os.path.isdir(path):
+            given: Any = [fs.unstrip_protocol(name) for fs, name in found]
+        else:
+            given = path
+        sampled = dd.read_csv(given, **more).dtypes
+        dtypes = types(list(sampled.index)).of(sampled)
+        with placed(path, kind, dtypes):
+            return dd.read_csv(given, **more, dtype=dtypes)
 
 
 def as_dtype(X: Any, beside: Collection[str], dtype: str) -> Any:
-    """Features, all columns but some, in `dtype`; what are no numbers is left for `fit` to name."""
+    """Features that are floats in `dtype`; others, levels among them, are left as they are."""
     for name in beside:
         check_column(X, name)
     numbers = {
@@ -138,62 +208,74 @@ def check_column(X: Any, label: str) -> None:
         )
 
 
-def parts(
-    path: str,
-    kind: str,
-    model: Any,
-    label: str | None,
-    zero_based: bool | None,
-    beside: Collection[str] = (),
-) -> Iterator[Any]:
-    """Yield rows and targets (None: absent) of one partition after the other.
-
-    Rows of CSV and Parquet have the columns `beside` the features, too.
-    """
-    import dask
-
-    if kind == "svmlight":
-        from daskglm.data.svmlight import read_svmlight
-
-        X, y = read_svmlight(path, n_features=model.n_features_in_, zero_based=_or_auto(zero_based))
-        lazy = zip(
-            X.to_delayed(optimize_graph=False).ravel(),
-            y.to_delayed(optimize_graph=False).ravel(),
-            strict=True,
-        )
-        for pair in lazy:
-            yield dask.compute(*pair, scheduler="synchronous")
-        return
-    frame = read_frame(path, kind)
-    names = [*_features(frame, model, label, beside), *beside]
-    for part in frame.to_delayed():
-        with explained(path, kind):
-            (rows,) = dask.compute(part, scheduler="synchronous")
-        yield rows[names], None if label is None else rows[label].to_numpy()
-
-
-def _features(frame: Any, model: Any, label: str | None, beside: Collection[str] = ()) -> list[str]:
-    """Columns that the model wants, in its order.
-
-    Others are ignored only if they are the label or `beside` the features.
-    """
-    known = [*beside, *([] if label is None else [label])]
-    for name in known:
-        check_column(frame, name)
-    left = [name for name in frame.columns if name not in known]
-    wanted = list(getattr(model, "feature_names_in_", left))
-    missing = [name for name in wanted if name not in left]
-    if missing:
-        raise ValueError(f"the data have no column {missing[0]!r}, which the model was fitted to")
-    extra = [name for name in left if name not in wanted]
-    if extra:
-        raise ValueError(
-            f"the model does not know the column {extra[0]!r}; if it is the target give --label"
-        )
-    return wanted
-
-
 # ---- what is wrong with a file
+def facts_of(X: Any) -> tuple[Mapping[str, Any], int]:
+    """Return what `placed` wants to know of lazy rows: dtypes of a frame, and partitions."""
+    return dict(getattr(X, "dtypes", {})), int(X.npartitions)
+
+
+@contextlib.contextmanager
+def placed(path: str, kind: str, dtypes: Mapping[str, Any], partitions: int = 0) -> Iterator[None]:
+    """Raise errors about values of CSV and Parquet files as ValueError with the file they are of.
+
+    Dask names no file, and of values of another type than their column no line either; so the files
+    are read again for them here.
+    """
+    try:
+        yield
+    except (KeyError, ValueError) as error:
+        said = str(error)
+        if kind == "svmlight":
+            raise
+        if kind == "csv" and any(part in said for part in csv_columns.OF_TYPES):
+            for fs, name in files(path, kind):
+                with fs.open(name, "rb", compression="infer") as file:
+                    found = csv_columns.first_other(file, dtypes)
+                if found:
+                    raise ValueError(f"{name}, {found}") from error
+        if any(part in said for part in _OTHER_COLUMNS) and (found := _other_columns(path, kind)):
+            raise ValueError(found) from error
+        at = _PARTITION.search(said)
+        of = files_by_partition(path, kind, partitions) if at else []
+        if at and int(at[1]) < len(of) and of[int(at[1])] not in said:
+            raise ValueError(f"{said} (partition {at[1]} is of {of[int(at[1])]})") from error
+        raise
+
+
+def _other_columns(path: str, kind: str) -> str | None:
+    """Say which file has other columns than the first one; None: none has."""
+    import pyarrow.parquet as pq
+
+    first: list[str] | None = None
+    for fs, name in files(path, kind):
+        with fs.open(name, "rb", compression="infer" if kind == "csv" else None) as file:
+            columns = (
+                list(pd.read_csv(file, nrows=0).columns)
+                if kind == "csv"
+                else pq.read_schema(file).names
+            )
+        first = columns if first is None else first
+        if missing := [column for column in first if column not in columns]:
+            return f"{name}: it has no column {missing[0]!r}, which other files of the data have"
+    return None
+
+
+def files_by_partition(path: str, kind: str, count: int) -> list[str]:
+    """Return the file of each of `count` partitions; empty where that is not known.
+
+    It is known of a single file, and where partitions are as many as files. Dask puts Parquet files
+    in the order of the numbers in their names.
+    """
+    from dask.utils import natural_sort_key
+
+    names = [name for _, name in files(path, kind)]
+    if kind == "parquet":
+        names.sort(key=natural_sort_key)
+    if len(names) == 1:
+        return names * count
+    return names if len(names) == count else []
+
+
 @contextlib.contextmanager
 def explained(path: str, kind: str) -> Iterator[None]:
     """Raise readers' errors about CSV and Parquet files as ValueError with file, line and fault.
@@ -212,7 +294,7 @@ def explained(path: str, kind: str) -> Iterator[None]:
         )  # no lost link, say
         if kind == "svmlight" or not of_a_file:  # the reader of svmlight names file and line itself
             raise
-        for fs, name in _files(path, kind):
+        for fs, name in files(path, kind):
             try:
                 _read_again(fs, name, kind)
             except _UNREADABLE as found:
@@ -226,7 +308,7 @@ def explained(path: str, kind: str) -> Iterator[None]:
         raise
 
 
-def _files(path: str, kind: str) -> list[tuple[Any, str]]:
+def files(path: str, kind: str) -> list[tuple[Any, str]]:
     """Files that a path, a pattern or a folder stands for, each with its file system."""
     from fsspec.core import get_fs_token_paths
 
@@ -234,11 +316,15 @@ def _files(path: str, kind: str) -> list[tuple[Any, str]]:
     found: list[str] = []
     for name in names:
         found += sorted(fs.find(name)) if fs.isdir(name) else [name] if fs.exists(name) else []
-    return [
-        (fs, name)
-        for name in found
-        if kind == "csv" or name.endswith((".parquet", ".pq")) or len(found) == 1
-    ]
+    if len(found) == 1 or (kind == "csv" and not any(map(fs.isdir, names))):
+        return [(fs, name) for name in found]
+    return [(fs, name) for name in found if _is_of(kind, name)]
+
+
+def _is_of(kind: str, name: str) -> bool:
+    """Return whether a file in a folder is one of the data, by its name."""
+    ends = (".csv", *(f".csv{end}" for end in _PACKED)) if kind == "csv" else (".parquet", ".pq")
+    return name.lower().endswith(ends)
 
 
 def _check_head(fs: Any, name: str) -> None:

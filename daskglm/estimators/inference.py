@@ -238,11 +238,17 @@ class Inference:
         return float(self._law.ppf(0.5 + 0.5 * level))
 
     def to_frame(self, level: float = 0.95) -> pandas.DataFrame:
-        """Return params, bse, tvalues, pvalues, lower and upper, a row for each coefficient."""
+        """Return params, bse, tvalues, pvalues, lower and upper, a row for each coefficient.
+
+        Of those that were left out, since their columns depend on others, all are nan.
+        """
         import pandas as pd
 
         columns = [self.params, self.bse, self.tvalues, self.pvalues]
-        return pd.concat([*columns, self.conf_int(level)], axis=1)
+        found = pd.concat([*columns, self.conf_int(level)], axis=1)
+        if self.design is None or not self.design.aliased:
+            return found
+        return found.reindex([*self.design.all_names, *self.names[len(self.design.names) :]])
 
     # ---- tests
     def wald_test(self, R: Any, q: Any = None) -> WaldTest:

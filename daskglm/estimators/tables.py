@@ -12,14 +12,19 @@ import numpy as np
 import pandas as pd
 
 from daskglm.core.arguments import shown
+from daskglm.core.warn import warn
 from daskglm.data.containers import Named, plain
 from daskglm.data.partitions import is_lazy
 from daskglm.engines.factory import client_for
+from daskglm.engines.local import available_threads
 from daskglm.estimators.fitted_data import Known
+from daskglm.fitting.aliased import dependent_columns
 from daskglm.fitting.config import FitConfig
-from daskglm.frames.design import Design
+from daskglm.fitting.runner import rows_of
+from daskglm.frames.design import NAMED, Design
 from daskglm.frames.schema import Schema
-from daskglm.frames.take import How, encode, has_levels, is_table, learn
+from daskglm.frames.take import How, Table, encode, has_levels, is_table, learn
+from daskglm.losses.table import find
 
 # Arguments of a penalty that name features.
 OF_FEATURES = ("penalty_factor", "lower_bounds", "upper_bounds")
@@ -60,9 +65,12 @@ def as_rows(
         _refuse_factors(settings)
         return X, y, settings, known, beside
     first: FitConfig = settings[0] if isinstance(settings, list) else settings
-    how = How(schema, partial(_is_penalised, first), bool(first.fit_intercept))
+    penalised, threads = partial(_is_penalised, first), first.threads or available_threads()
+    how = How(schema, penalised, bool(first.fit_intercept), threads)
     with client_for(is_lazy(X), client) as running:
         table = learn(X, given, how, client=running, keep=not first.out_of_core)
+        if math.isinf(first.C):
+            table = _without_aliased(table, first, schema, running)
     found = dict(table.beside)
     y = found.pop("y")
     known = known._replace(design=table.design)
@@ -71,6 +79,29 @@ def as_rows(
     else:
         settings = for_design(settings, table.design)
     return table.X, y, settings, known, found
+
+
+class AliasedColumnWarning(UserWarning):
+    """Columns depend on others, and have been left out of a fit without a penalty."""
+
+
+def _without_aliased(table: Table, settings: FitConfig, schema: Schema, client: Any) -> Table:
+    """Return a table without columns that depend on others, which a warning names.
+
+    Raises ValueError for them where the schema says so.
+    """
+    loss = find(settings.loss)
+    beside = dict(table.beside)
+    data = rows_of(table.X, beside.pop("y"), beside.pop("sample_weight"), loss, **beside)
+    found = dependent_columns(data, settings, client)
+    if not found:
+        return table
+    names = [table.design.names[j] for j in found]
+    told = f"{len(names):,} columns depend on others before them: {', '.join(names[:NAMED])}"
+    if schema.aliased == "error":
+        raise ValueError(f"{told}; leave them out, or give aliased='drop'")
+    warn(f"{told}; they are left out, as aliased='drop' says", AliasedColumnWarning)
+    return table.by(replace(table.design, aliased=tuple(names)))
 
 
 def encoded(model: Any, X: Any, beside: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:

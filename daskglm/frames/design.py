@@ -11,6 +11,7 @@ import numpy as np
 
 from daskglm.core.warn import warn
 from daskglm.data.values import Place
+from daskglm.frames.describe import text_of
 from daskglm.frames.read import Codes, RawFrame, read, width_of
 from daskglm.frames.terms import Coding, Interaction, Table, Term
 from daskglm.kernels.coded_rows import Coded, Tables
@@ -47,6 +48,8 @@ class Design:
         Columns that are numbers whatever their dtype.
     roles : dict of str to str
         Columns beside the features: exposure, offset, sample_weight, clusters.
+    aliased : tuple of str
+        Coefficients that are left out, since their columns depend on others.
     """
 
     columns: tuple[str, ...]
@@ -54,11 +57,38 @@ class Design:
     numbers: Numbers = Numbers()
     numeric: tuple[str, ...] = ()
     roles: dict[str, str] = field(default_factory=dict)
+    aliased: tuple[str, ...] = ()
+
+    @functools.cached_property
+    def all_names(self) -> tuple[str, ...]:
+        """Names of the coefficients, also of those that are left out."""
+        return tuple(name for term in self.terms for name in term.names) + self.numbers.names
+
+    def __str__(self) -> str:
+        return text_of(self)
+
+    # what a dataclass shows of itself would have all levels of all columns
+    __repr__ = __str__
 
     @functools.cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the coefficients."""
-        return tuple(name for term in self.terms for name in term.names) + self.numbers.names
+        if not self.aliased:
+            return self.all_names
+        left_out = set(self.aliased)
+        return tuple(name for name in self.all_names if name not in left_out)
+
+    @functools.cached_property
+    def _kept(self) -> np.ndarray:
+        """Whether each of the coefficients with codes stays."""
+        left_out = set(self.aliased)
+        return np.array([n not in left_out for term in self.terms for n in term.names], bool)
+
+    @functools.cached_property
+    def _numbers(self) -> tuple[str, ...]:
+        """Columns of numbers that have a coefficient."""
+        left_out = set(self.aliased)
+        return tuple(name for name in self.numbers.names if name not in left_out)
 
     @functools.cached_property
     def factors(self) -> tuple[str, ...]:
@@ -68,16 +98,15 @@ class Design:
     @property
     def groups(self) -> list[list[int]]:
         """Numbers of the coefficients of each term that has several, for a group lasso."""
-        found, first = [], 0
-        for term in self.terms:
-            found.append(list(range(first, first + len(term.names))))
-            first += len(term.names)
+        place = {name: k for k, name in enumerate(self.names)}
+        found = [[place[n] for n in term.names if n in place] for term in self.terms]
         return [group for group in found if group]
 
     def columns_of(self, name: str) -> list[str]:
         """Names of the coefficients of a column of the table; empty: it is none."""
         found = [n for term in self.terms if term.name == name for n in term.names]
-        return found + [name] * (name in self.numbers.names)
+        found += [name] * (name in self.numbers.names)
+        return [n for n in found if n not in self.aliased]
 
     def read(self, frame: Any, place: Place) -> RawFrame:
         """Read the columns of the fit from a pandas frame, in any order, without others.
@@ -89,11 +118,8 @@ class Design:
                 f"{place}X lacks {len(missing):,} of the columns of the fit: "
                 f"{', '.join(map(repr, missing[:NAMED]))}"
             )
-        return read(frame[list(self.columns)], self.factors, self._numeric, place)
-
-    @property
-    def _numeric(self) -> tuple[str, ...]:
-        return (*self.numeric, *self.numbers.names)
+        numeric = (*self.numeric, *self.numbers.names)
+        return read(frame[list(self.columns)], self.factors, numeric, place)
 
     def encode(self, raw: RawFrame, place: Place) -> Any:
         """Return rows of one partition: `Coded`, or (n, d) floats where no column has codes.
@@ -136,8 +162,11 @@ class Design:
 
     def _dense(self, raw: RawFrame, place: Place) -> np.ndarray:
         numbers = self.numbers
-        rows = np.empty((raw.n, len(numbers.names)), np.float32 if numbers.small else np.float64)
-        for j, (name, fill) in enumerate(zip(numbers.names, numbers.fills, strict=True)):
+        fills = dict(zip(numbers.names, numbers.fills, strict=True))
+        dtype = np.float32 if numbers.small else np.float64
+        rows = np.empty((raw.n, len(self._numbers)), dtype)
+        for j, name in enumerate(self._numbers):
+            fill = fills[name]
             values = raw.columns[name]
             if isinstance(values, Codes):  # of a partition without any number
                 values = np.full(raw.n, np.nan)
@@ -162,13 +191,21 @@ class Design:
         firsts = np.cumsum([0, *(len(term.names) for term in self.terms)])
         order = [k for places in _by_width(sizes) for k in places]
         lengths = np.concatenate([tables[k].lengths for k in order])
+        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        columns = np.concatenate([tables[k].columns + firsts[k] for k in order]).astype(np.int64)
+        values = np.concatenate([tables[k].values for k in order]).astype(np.float64)
+        if self.aliased:
+            stays = self._kept[columns]
+            indptr = np.concatenate([[0], np.cumsum(stays)])[indptr]
+            columns = (np.cumsum(self._kept) - 1)[columns[stays]]
+            values = values[stays]
         found = Tables(
             first=np.cumsum([0, *(sizes[k] for k in order)])[:-1].astype(np.int64),
-            indptr=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-            columns=np.concatenate([tables[k].columns + firsts[k] for k in order]).astype(np.int64),
-            values=np.concatenate([tables[k].values for k in order]).astype(np.float64),
+            indptr=indptr,
+            columns=columns,
+            values=values,
             ranks=np.array(order, np.int64),
-            width=int(firsts[-1]),
+            width=int(self._kept.sum()),
         )
         return _Joined(sizes, found)
 

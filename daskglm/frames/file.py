@@ -56,6 +56,7 @@ def design_to_json(design: Design) -> dict[str, Any]:
         "columns": list(design.columns),
         "numeric": list(design.numeric),
         "roles": dict(design.roles),
+        "aliased": list(design.aliased),
         "numbers": {
             "names": list(numbers.names),
             "fills": [None if math.isnan(fill) else fill for fill in numbers.fills],
@@ -97,7 +98,8 @@ def _term_to_json(term: Term) -> dict[str, Any]:
 
 def design_from_json(saved: Any) -> Design:
     """Return the design that `design_to_json` wrote; raises ValueError for anything else."""
-    fields = _fields(saved, ("columns", "numeric", "roles", "numbers", "terms"), "the design")
+    names = ("columns", "numeric", "roles", "aliased", "numbers", "terms")
+    fields = _fields(saved, names, "the design")
     columns = _texts(fields["columns"], "columns")
     if len(set(columns)) < len(columns):
         raise ValueError(f"a column is there twice: {shown(columns)}")
@@ -120,12 +122,14 @@ def design_from_json(saved: Any) -> Design:
         of_numbers,
         _texts(fields["numeric"], "numeric"),
         {role: _text(name, "a role") for role, name in roles.items()},
+        _texts(fields["aliased"], "aliased"),
     )
     used = {*design.factors, *of_numbers.names}
     if set(columns) != used or not {*design.numeric} <= set(columns):
         raise ValueError(f"columns {shown(columns)} and terms of {shown(sorted(used))}")
-    if len(set(design.names)) < len(design.names):
-        raise ValueError(f"a coefficient is there twice: {shown(design.names)}")
+    every = set(design.all_names)
+    if len(every) < len(design.all_names) or not set(design.aliased) <= every:
+        raise ValueError(f"coefficients {shown(design.all_names)}, of which {design.aliased}")
     return design
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,8 @@ from daskglm.core.arguments import shown
 from daskglm.data.values import Place, refuse_no_numbers
 
 Level = str | bool | int | float
+# Rows from which threads read columns: text of as many takes a millisecond. Chosen.
+SHARED_ROWS = 50_000
 # Kinds of objects, as pandas names them, that are numbers, and that are text or booleans.
 NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal", "empty")
 FACTORS = ("string", "boolean", "categorical")
@@ -38,13 +41,21 @@ class RawFrame(NamedTuple):
     columns: dict[str, Any]
 
 
-def read(frame: Any, factors: Collection[str], numeric: Collection[str], place: Place) -> RawFrame:
+def read(
+    frame: Any,
+    factors: Collection[str],
+    numeric: Collection[str],
+    place: Place,
+    threads: int = 1,
+) -> RawFrame:
     """Read the columns of a pandas frame.
 
     Parameters
     ----------
     factors, numeric
         Columns that are levels, or numbers, whatever their dtype.
+    threads : int, default 1
+        That read columns of many rows.
 
     Raises
     ------
@@ -52,12 +63,16 @@ def read(frame: Any, factors: Collection[str], numeric: Collection[str], place: 
         For dates, complex numbers, containers, columns of text and numbers, and infinite values,
         with their place.
     """
-    columns = {}
-    for name in frame.columns:
-        column = frame[name]
+
+    def one(name: str) -> Any:
         wanted = True if name in factors else False if name in numeric else None
-        columns[name] = _column(column, str(name), wanted, place)
-    return RawFrame(len(frame), columns)
+        return _column(frame[name], str(name), wanted, place)
+
+    names = list(frame.columns)
+    if threads == 1 or len(frame) < SHARED_ROWS:
+        return RawFrame(len(frame), {name: one(name) for name in names})
+    with ThreadPoolExecutor(threads) as pool:
+        return RawFrame(len(frame), dict(zip(names, pool.map(one, names), strict=True)))
 
 
 def is_plain(dtype: Any) -> bool:
@@ -197,6 +212,8 @@ def _encoded(column: Any, where: str) -> Codes:
     if isinstance(values, pa.ChunkedArray):
         values = values.unify_dictionaries() if pa.types.is_dictionary(values.type) else values
         values = values.combine_chunks()
+    if pa.types.is_null(values.type):  # whose dictionary would have a null for a level
+        return Codes(np.zeros(len(values), np.uint8), ())
     if not pa.types.is_dictionary(values.type):
         values = values.dictionary_encode()
     levels = tuple(map(plain_level, values.dictionary.to_pylist()))

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from daskglm.core.arguments import check_choice, check_whole, shown
 
 UNSEEN = ("error", "reference", "zero")
+ALIASED = ("drop", "error")
 ERROR = "error"
 # Ways to take missing values, of factors and of numbers.
 OF_FACTORS, OF_NUMBERS = ("level",), ("mean", "indicator")
@@ -50,6 +51,9 @@ class Schema(BaseEstimator):
         less their mean, over their standard deviation.
     interactions : sequence of tuples of str, optional
         Factors whose combinations have coefficients, those of the data only.
+    aliased : {"drop", "error"}, default "drop"
+        What is done without a penalty with columns that depend on others before them: they are left
+        out, with a warning, as R does, or refused.
     exposure, offset, sample_weight, clusters : str, optional
         Columns with these roles wherever they are not given otherwise, so that a search or a
         pipeline carries them.
@@ -75,6 +79,7 @@ class Schema(BaseEstimator):
         splines: Any = None,
         polynomials: Any = None,
         interactions: Any = None,
+        aliased: str = "drop",
         exposure: str | None = None,
         offset: str | None = None,
         sample_weight: str | None = None,
@@ -89,6 +94,7 @@ class Schema(BaseEstimator):
         self.splines = splines
         self.polynomials = polynomials
         self.interactions = interactions
+        self.aliased = aliased
         self.exposure = exposure
         self.offset = offset
         self.sample_weight = sample_weight
@@ -113,6 +119,7 @@ class Schema(BaseEstimator):
         if both := set(self.categories or ()) & set(self.numeric or ()):
             raise ValueError(f"{min(both)!r} is in categories and in numeric: give one of them")
         check_choice(self.unseen, "unseen", UNSEEN)
+        check_choice(self.aliased, "aliased", ALIASED)
         check_whole(self.min_count, "min_count", 1)
         if self.base is not None and not isinstance(self.base, Mapping):
             check_choice(self.base, "base", BASES)

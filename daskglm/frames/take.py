@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import dask
@@ -22,20 +23,30 @@ from daskglm.frames.schema import Schema
 class How(NamedTuple):
     """How a design is learned: what the user says, and whether the fit has an intercept.
 
-    `penalised` says of a column whether its coefficients have a penalty.
+    `penalised` says of a column whether its coefficients have a penalty; so many `threads` read a
+    table in memory.
     """
 
     schema: Schema
     penalised: Callable[[str], bool]
     intercept: bool
+    threads: int = 1
 
 
 class Table(NamedTuple):
-    """Rows and what is beside them, as `partitions` takes them, and their design."""
+    """Rows and what is beside them, as `partitions` takes them, and their design.
+
+    `encoded` makes rows of the same columns by another design.
+    """
 
     X: Any
     beside: dict[str, Any]
     design: Design
+    encoded: Callable[[Design], tuple[Named, dict[str, Any]]]
+
+    def by(self, design: Design) -> Table:
+        """Return the rows by another design."""
+        return Table(*self.encoded(design), design, self.encoded)
 
 
 def is_table(X: Any) -> bool:
@@ -86,7 +97,7 @@ def learn(X: Any, beside: Mapping[str, Any], how: How, *, client: Any, keep: boo
     schema = how.schema
     wanted = _Kinds(_coded_anyhow(schema), tuple(schema.numeric or ()))
     if not is_dask(X):
-        raw = read(X[features], wanted.factors, wanted.numeric, Place())
+        raw = read(X[features], wanted.factors, wanted.numeric, Place(), how.threads)
         found = [seen(raw, schema)]
     else:
         parts = _read_parts(X, beside, features, named, wanted)
@@ -97,8 +108,10 @@ def learn(X: Any, beside: Mapping[str, Any], how: How, *, client: Any, keep: boo
         schema, whole, penalised=how.penalised, intercept=how.intercept, roles=_roles(named)
     )
     if not is_dask(X):
-        return Table(*_here(X, raw, beside, named, design), design)
-    return Table(*_lazily(X, parts, beside, design), design)
+        encoded = partial(_here, X, raw, beside, named)
+    else:
+        encoded = partial(_lazily, X, parts, beside)
+    return Table(*encoded(design), design, encoded)
 
 
 def encode(X: Any, beside: Mapping[str, Any], design: Design) -> tuple[Any, dict[str, Any]]:

@@ -399,3 +399,22 @@ def test_a_small_objective_that_is_no_rounding_is_bounded():
     assert report.converged
     assert 0.0 < report.relative_gap <= 1e-6
     assert report.objective == pytest.approx(0.5 * 500e-18, rel=0.2)
+
+
+@pytest.mark.parametrize("storage", ["dense", "csr"])
+def test_a_term_goes_through_the_additions_of_all_blocks_of_a_thread(storage):
+    rng = np.random.default_rng(0)
+    n, d, parts = 6000, 3, 12
+    X, y = rng.normal(size=(n, d)), (rng.random(n) < 0.5).astype(int)
+    rows = X if storage == "dense" else sp.csr_matrix(X)
+    cuts = [slice(k * n // parts, (k + 1) * n // parts) for k in range(parts)]
+    blocks = [to_block(rows[cut], y[cut], place=Place(), classify=True) for cut in cuts]
+    engine = Local(blocks, threads=1)
+    loss = LOSSES["logistic"]
+    objective = Objective(engine, Problem(loss.ref, 1), loss, C=1.0, fit_intercept=True)
+    found = objective.rounding
+    assert found.in_turn >= n
+    if storage == "csr":
+        assert found.terms >= n
+        assert found.gram(exact=True) >= n * 2.0**-53
+    engine.close()

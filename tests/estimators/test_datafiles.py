@@ -37,3 +37,11 @@ def test_a_pipe_cannot_be_read_twice(tmp_path):
     os.mkfifo(tmp_path / "rows.csv")
     with pytest.raises(ValueError, match="is a pipe or a device"):
         format_of(str(tmp_path / "rows.csv"), "auto")
+
+
+def test_a_folder_may_have_csv_files(tmp_path):
+    for name in ("a.csv", "b.csv.gz", "README"):
+        (tmp_path / name).write_text("")
+    assert format_of(str(tmp_path), "auto") == "csv"
+    (tmp_path / "c.parquet").write_text("")
+    assert format_of(str(tmp_path), "auto") == "parquet"

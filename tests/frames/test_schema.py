@@ -16,7 +16,11 @@ def test_a_schema_is_given_as_such_as_a_dict_or_not_at_all():
 
 
 BAD = {
-    "unknown": ({"level": 1}, ValueError, "schema has no 'level'; it has base, categories"),
+    "unknown": (
+        {"level": 1},
+        ValueError,
+        "schema has no 'level'; it has aliased, base, categories",
+    ),
     "a list": (["month"], TypeError, r"schema=\['month'\] must be"),
     "one name": ({"categories": "month"}, TypeError, r"categories='month' must be a sequence"),
     "a number": ({"categories": [3]}, TypeError, "3 is none"),

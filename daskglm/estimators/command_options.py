@@ -1,0 +1,182 @@
+"""Options of the command line that are about columns, and text that a terminal is shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from daskglm.frames.schema import BASES, ERROR, OF_FACTORS, OF_NUMBERS, UNSEEN, schema_of
+
+# Columns that options name: with a role beside the features, and others.
+ROLES = ("offset", "exposure", "sample_weight")
+OF_COLUMNS = ("label", "drop", "ids", "penalty_factor", "lower_bounds", "upper_bounds")
+
+# Options of `fit` that are parameters of the schema; the first two name columns.
+OF_SCHEMA = ("categories", "numeric", "missing", "unseen", "min_count", "base")
+
+
+def one_line(error: BaseException) -> str:
+    """Return an error as one line, with its type where it does not say enough."""
+    text = " ".join(str(error).split())
+    if not text:
+        text = f"{type(error).__name__}, without a reason; daskglm -v shows where"
+    elif isinstance(error, KeyError):
+        text = f"{type(error).__name__}: {text}"
+    return visible(text)
+
+
+def visible(text: str) -> str:
+    """Return text with control characters escaped: a terminal could take them for commands."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+# ---- values of options
+def not_blank(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Refuse a blank value, which mostly comes from an unset variable of a script."""
+    if value is not None and not value.strip():
+        raise click.BadParameter("it is empty.")
+    return value
+
+
+def _once(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> str | None:
+    """Return the value of an option that is given once at most; None where it is not given."""
+    each_once(context, parameter, values)
+    if len(values) > 1:
+        given = ", ".join(map(repr, values))
+        raise click.BadParameter(f"it is given {len(values)} times: {visible(given)}.")
+    return values[0] if values else None
+
+
+def each_once(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Refuse blank and repeated values."""
+    for k, value in enumerate(values):
+        not_blank(context, parameter, value)
+        if value in values[:k]:
+            raise click.BadParameter(f"{visible(repr(value))} is given twice.")
+    return values
+
+
+def _by_name(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, float] | None:
+    """Return numbers of features, given as NAME=VALUE, by name; None where none are given."""
+    found: dict[str, float] = {}
+    for given in values:
+        name, equals, value = given.rpartition("=")
+        try:
+            number = float(value)
+        except ValueError:
+            number = None
+        if not name or not equals or number is None:
+            raise click.BadParameter(f"{visible(given)!r} is not NAME=VALUE with a number.")
+        if name in found:
+            raise click.BadParameter(f"{visible(name)!r} is given twice.")
+        found[name] = number
+    return found or None
+
+
+# ---- options
+def beside_rows(command: Any) -> Any:
+    """Add the options that name columns beside the features."""
+    for names, what in (
+        (("--sample-weight",), "Column with weights of rows"),
+        (("--exposure",), "Column with positive factors of the means, for a log link"),
+        (("--offset",), "Column with numbers that are added to the margins"),
+        (("--target", "--label", "label"), "Column with the target"),
+    ):
+        command = click.option(
+            *names,
+            metavar="COLUMN",
+            multiple=True,
+            callback=_once,
+            help=f"{what}, in CSV and Parquet.",
+        )(command)
+    return command
+
+
+def of_tables(command: Any) -> Any:
+    """Add the options that say how columns become coefficients."""
+    for name, choices, what in (
+        ("base", BASES, "Level of each factor that has no coefficient; default: none, or without a "
+         "penalty the first"),
+        ("unseen", UNSEEN, "What a level is taken for at predict that the fit has not seen; "
+         "default: error"),
+    ):  # fmt: skip
+        choice = click.Choice(choices)
+        command = click.option(f"--{name}", type=choice, help=f"{what}.")(command)
+    command = click.option(
+        "--min-count", type=click.IntRange(min=1), help="Levels of fewer rows share a coefficient."
+    )(command)
+    ways = click.Choice((ERROR, *OF_FACTORS, *OF_NUMBERS))
+    for name, of, what in (
+        ("missing", ways, "What is done with missing values: level gives those of a factor a "
+         "coefficient, mean fills numbers, indicator fills them and has a coefficient, too; "
+         "default: error"),
+        ("drop", None, "Column that is not used"),
+        ("numeric", None, "Column that is numbers whatever its type"),
+        ("categories", None, "Column that is levels although it has numbers"),
+    ):  # fmt: skip
+        command = click.option(
+            f"--{name}",
+            type=of,
+            metavar=None if of else "COLUMN",
+            multiple=True,
+            callback=each_once,
+            help=f"{what}; may be repeated.",
+        )(command)
+    return command
+
+
+def of_penalty(command: Any) -> Any:
+    """Add the options that shape the penalty, and bounds of coefficients."""
+    for name, what in (
+        ("upper-bounds", "Upper bound of a feature's coefficient"),
+        ("lower-bounds", "Lower bound of a feature's coefficient"),
+        ("penalty-factor", "Factor of the penalty of a feature, 0: not penalised"),
+    ):
+        command = click.option(
+            f"--{name}",
+            metavar="NAME=VALUE",
+            multiple=True,
+            callback=_by_name,
+            help=f"{what}, in CSV and Parquet; may be repeated.",
+        )(command)
+    for name, what in (
+        ("standardize", "Penalise coefficients of columns scaled to standard deviation 1."),
+        ("positive", "Allow no coefficient below 0."),
+    ):
+        command = click.option(f"--{name}", is_flag=True, help=what)(command)
+    return click.option(
+        "--l1-ratio",
+        type=click.FloatRange(0.0, 1.0),
+        default=0.0,
+        show_default=True,
+        help="Share of the L1 penalty, from 0 (L2) to 1.",
+    )(command)
+
+
+# ---- what they say
+def roles_in(options: dict[str, Any], kind: str) -> dict[str, str]:
+    """Return the columns beside the features by role; raise for options that svmlight lacks."""
+    for name in (*ROLES, *OF_COLUMNS, *OF_SCHEMA):
+        if options.get(name) and kind == "svmlight":
+            what = "is for columns" if name in OF_SCHEMA[2:] else "names a column"
+            flag = {"label": "target", "ids": "id"}.get(name, name).replace("_", "-")
+            raise click.UsageError(f"--{flag} {what}, of CSV or Parquet data.")
+    return {name: options[name] for name in ROLES if options[name]}
+
+
+def schema_in(options: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what is said of columns as a schema; a usage error if it contradicts itself."""
+    given = {name: options[name] for name in OF_SCHEMA if options[name]}
+    given = {name: list(v) if isinstance(v, tuple) else v for name, v in given.items()}
+    try:
+        schema_of(given)
+    except (TypeError, ValueError) as error:
+        raise click.UsageError(one_line(error)) from error
+    return given or None
