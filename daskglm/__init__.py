@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from daskglm.estimators.ridge import Ridge
     from daskglm.estimators.svm import LinearSVC
     from daskglm.estimators.svr import LinearSVR
+    from daskglm.estimators.tables import AliasedColumnWarning
     from daskglm.fitting.report import Report
     from daskglm.frames.design import UnseenLevelWarning
     from daskglm.frames.schema import Schema
@@ -44,6 +45,7 @@ __version__ = "0.2.0"
 # Where the public names are: their modules are imported when a name is first asked for (PEP 562),
 # since scikit-learn, SciPy, pandas and numba take seconds to import.
 _MODULES = {
+    "AliasedColumnWarning": "estimators.tables",
     "ElasticNet": "estimators.lasso",
     "ElasticNetCV": "estimators.penalty_cv",
     "GammaRegressor": "estimators.families",
@@ -79,6 +81,7 @@ _MODULES = {
     "save": "estimators.persistence",
 }
 __all__ = [
+    "AliasedColumnWarning",
     "ElasticNet",
     "ElasticNetCV",
     "GammaRegressor",

@@ -99,7 +99,9 @@ VALUES = [
     Bad("category missing", at(7, "brand", None, "category"), "NaN: .*row 7, column 'brand'"),
     Bad("bool missing", at(7, "old", None, "boolean"), "NaN: .*row 7, column 'old'"),
     Bad("level of numbers missing", at(7, "month", np.nan, float), "NaN: .*row 7, column 'month'"),
-    Bad("number NaN", at(7, "power", np.nan, float), "NaN: .*row 7, column 'power'.*missing='mean'"),
+    Bad(
+        "number NaN", at(7, "power", np.nan, float), "NaN: .*row 7, column 'power'.*missing='mean'"
+    ),
     Bad("number None", at(7, "power", None), "NaN: .*row 7, column 'power'"),
     Bad("nullable number NA", at(7, "age", pd.NA, "Int64"), "NaN: .*row 7, column 'age'"),
     Bad("number inf", at(7, "power", np.inf, float), "infinity .*row 7, column 'power'"),
