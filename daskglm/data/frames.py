@@ -147,9 +147,10 @@ def numbers(values: np.ndarray, place: Place, column: str | None = None) -> np.n
                 where = place.row(at[0]) + (
                     f", {place.column(at[1])}" if column is None else column
                 )
+                hint = ", or give a dataframe, whose text is levels" if column is None else ""
                 raise type(error)(
                     f"X has values that are not numbers ({error}): {where} is {values[at]!r}; "
-                    "encode it before fit"
+                    f"encode it before fit{hint}"
                 ) from error
         raise
     if column is None:  # of a frame, a column of text that holds numbers is converted
