@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from daskglm.certificates.free import Free, Settled
-from daskglm.certificates.hessian_factor import FEW, UNIT, HessianFactor
+from daskglm.certificates.hessian_factor import FEW, UNIT, HessianFactor, Triangle
+from daskglm.core.block_hessian import principal
 from daskglm.core.column_requests import ColumnGram
 
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ class FreeHessian(NamedTuple):
 
 NONE = np.empty(0, np.int64)
 # A block that proves nothing.
-UNKNOWN = FreeHessian(NONE, HessianFactor(np.empty((0, 0)), math.inf, math.inf, np.empty(0)))
+NO_FACTOR = HessianFactor(Triangle(np.empty((0, 0))), math.inf, math.inf, np.empty(0))
+UNKNOWN = FreeHessian(NONE, NO_FACTOR)
 
 
 def block_of(point: Point) -> FreeHessian | None:
@@ -125,10 +127,11 @@ def of_hessian(objective: Objective, point: Point) -> FreeHessian | None:
     if point.hessian is None or not known:
         return None
     entries = entries_of(objective, features)
-    block = point.hessian[np.ix_(entries, entries)]
-    factor = HessianFactor.of(block, objective.rounding.gram(exact=point.exact))
-    curvature = float(point.hessian[-1, -1]) if objective.fit_intercept else math.inf
-    diagonal = np.diag(point.hessian)[: objective.n_features].copy()
+    block = principal(point.hessian, entries)
+    factor = HessianFactor.of(block, point.entry_error)
+    whole = point.hessian.diagonal()
+    curvature = float(whole[-1]) if objective.fit_intercept else math.inf
+    diagonal = whole[: objective.n_features].copy()
     return FreeHessian(entries, factor, curvature, diagonal)
 
 

@@ -12,6 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 
+from daskglm.core.block_hessian import BlockHessian
+
+Hessian = np.ndarray | BlockHessian
+
 # Unit roundoff of float64.
 UNIT = 2.0**-53
 # Roundings of one term of a sum before it is added: of a root, a product, a slope.
@@ -43,14 +47,70 @@ class GradientError(NamedTuple):
     penalty: float
 
 
+class Triangle(NamedTuple):
+    """A lower triangle (n, n) by which systems are solved."""
+
+    lower: np.ndarray
+
+    def forward(self, v: np.ndarray) -> np.ndarray:
+        """Multiply by the inverse."""
+        return scipy.linalg.lapack.dtrtrs(self.lower, v, lower=1)[0]
+
+    def backward(self, v: np.ndarray) -> np.ndarray:
+        """Multiply by the inverse of the transpose."""
+        return scipy.linalg.lapack.dtrtrs(self.lower, v, lower=1, trans=1)[0]
+
+    def times(self, root: float) -> Triangle:
+        """Return the triangle times a number."""
+        return Triangle(root * self.lower)
+
+
+class BlockTriangle(NamedTuple):
+    """The factor of a `BlockHessian`, by which systems are solved: the levels go first.
+
+    It is [[E, 0], [F', L]] with E the roots of D, F = E^-1 B and LL' the Schur complement. Vectors
+    that `forward` returns are in that order.
+
+    Parameters
+    ----------
+    start : int
+        Of the Hessian.
+    roots : (m,) array
+    cross : (m, q) array
+    lower : (q, q) array
+    """
+
+    start: int
+    roots: np.ndarray
+    cross: np.ndarray
+    lower: np.ndarray
+
+    def forward(self, v: np.ndarray) -> np.ndarray:
+        """Multiply by the inverse."""
+        m, start = len(self.roots), self.start
+        levels = v[start : start + m] / self.roots
+        rest = np.concatenate([v[:start], v[start + m :]]) - self.cross.T @ levels
+        return np.append(levels, scipy.linalg.lapack.dtrtrs(self.lower, rest, lower=1)[0])
+
+    def backward(self, v: np.ndarray) -> np.ndarray:
+        """Multiply by the inverse of the transpose."""
+        m, start = len(self.roots), self.start
+        rest = scipy.linalg.lapack.dtrtrs(self.lower, v[m:], lower=1, trans=1)[0]
+        levels = (v[:m] - self.cross @ rest) / self.roots
+        return np.concatenate([rest[:start], levels, rest[start:]])
+
+    def times(self, root: float) -> BlockTriangle:
+        """Return the triangle times a number."""
+        return BlockTriangle(self.start, *(root * each for each in self[1:]))
+
+
 @dataclass(frozen=True)
 class HessianFactor:
     """Cholesky factor L of a computed Hessian, with bounds on the inverse of the exact one.
 
     Parameters
     ----------
-    factor : (n, n) array
-        Lower triangle.
+    factor : Triangle or BlockTriangle
     norm : float
         Bound on the norm of the inverse of the Hessian scaled to a unit diagonal; infinite for a
         singular one.
@@ -60,42 +120,50 @@ class HessianFactor:
         Bounds on the roots of the diagonal of the inverse of the exact Hessian.
     at : (n,) array, optional
         The coefficients where the Hessian was summed, if it is used elsewhere.
+    width : int, optional
+        Columns over which errors of entries add up, at most; default: all.
     """
 
-    factor: Any
+    factor: Triangle | BlockTriangle
     norm: float
     doubt: float
     roots: np.ndarray
     at: np.ndarray | None = None
+    width: int | None = None
 
     @classmethod
-    def for_steps(cls, hessian: np.ndarray, error: float, at: np.ndarray) -> HessianFactor:
+    def for_steps(cls, hessian: Hessian, error: float, at: np.ndarray) -> HessianFactor:
         """Factorise the Hessian at a point; if it is singular, with more on its diagonal.
 
         A changed Hessian is good enough for steps, but proves nothing.
         """
-        diagonal = np.diag(hessian)
         for ridge in (0.0, 1e-10, 1e-6, 1e-2):  # shares of the diagonal
-            found = cls.of(hessian + np.diag(ridge * diagonal), error)
+            more = ridge * hessian.diagonal()
+            if isinstance(hessian, BlockHessian):
+                found = cls.of(hessian.plus_diagonal(more), error)
+            else:
+                found = cls.of(hessian + np.diag(more), error)
             if math.isfinite(found.norm):
                 break
         return replace(found, at=at, doubt=found.doubt if ridge == 0.0 else math.inf)
 
     @classmethod
-    def of(cls, hessian: np.ndarray, error: float) -> HessianFactor:
+    def of(cls, hessian: Hessian, error: float) -> HessianFactor:
         """Factorise a Hessian.
 
         Its entries (j, k) are known to `error` times sqrt(H_jj H_kk); see `Rounding.gram`. One that
         is singular, or has overflowed, proves nothing.
         """
+        if isinstance(hessian, BlockHessian):
+            return cls._of_block(hessian, error)
         n = len(hessian)
         if not np.isfinite(hessian).all():
-            return cls(np.eye(n), math.inf, math.inf, np.full(n, math.inf))
+            return cls(Triangle(np.eye(n)), math.inf, math.inf, np.full(n, math.inf))
         root = np.sqrt(np.maximum(np.diag(hessian), 1e-300))
         # LAPACK's own names: SciPy's checks would take longer than matrices of 30 rows
         L, failed = scipy.linalg.lapack.dpotrf(hessian / root[:, None] / root, lower=1)
         if failed or not np.isfinite(L).all():
-            return cls(np.diag(root), math.inf, math.inf, np.full(n, math.inf))
+            return cls(Triangle(np.diag(root)), math.inf, math.inf, np.full(n, math.inf))
 
         # the Frobenius norm of the whole inverse, from its lower triangle; the other one is zero
         inverse = scipy.linalg.lapack.dpotri(L, lower=1)[0]
@@ -104,14 +172,40 @@ class HessianFactor:
 
         # factorisation and solves change a matrix with a unit diagonal by 4 n (n + 2) roundoffs
         doubt = 2.0 * n * (error + 4 * (n + 2) * UNIT) * norm
-        grown = 1.0 / (1.0 - doubt) if doubt <= MOST_CHANGED else math.inf
-        roots = np.sqrt(grown * diagonal) / root
-        return cls(L * root[:, None], norm, doubt if math.isfinite(doubt) else math.inf, roots)
+        roots = np.sqrt(_growth(doubt) * diagonal) / root
+        doubt = doubt if math.isfinite(doubt) else math.inf
+        return cls(Triangle(L * root[:, None]), norm, doubt, roots)
+
+    @classmethod
+    def _of_block(cls, hessian: BlockHessian, error: float) -> HessianFactor:
+        """Factorise a Hessian with a diagonal block; `docs/certificates.md` has the bounds."""
+        m, q = hessian.cross.shape
+        unknown = np.full(m + q, math.inf)
+        if not hessian.is_finite:
+            ones = BlockTriangle(hessian.start, np.ones(m), np.zeros((m, q)), np.eye(q))
+            return cls(ones, math.inf, math.inf, unknown, None, q + 1)
+        top, cross, complement = hessian.schur
+        root = np.sqrt(np.maximum(hessian.rest.diagonal(), 1e-300))
+        L, failed = scipy.linalg.lapack.dpotrf(complement / root[:, None] / root, lower=1)
+        if failed or not (hessian.levels > 0.0).all() or not np.isfinite(L).all():
+            alone = BlockTriangle(hessian.start, top, np.zeros((m, q)), np.diag(root))
+            return cls(alone, math.inf, math.inf, unknown, None, q + 1)
+
+        # the inverse is diag(1, 0) + VV' with V = [F; -1] L^-T, whose norm is that of V'V
+        F = scipy.linalg.blas.dtrsm(1.0, L, (cross / root).T, lower=1).T
+        own = scipy.linalg.lapack.dtrtri(L, lower=1)[0]
+        norm = 1.0 + float(np.linalg.norm(F.T @ F + own @ own.T))
+        doubt = 2.0 * ((q + 1) * error + 4.0 * (q + 1) * (m + q + 2 + FEW) * UNIT) * norm
+        of_levels = np.sqrt(_growth(doubt) * (1.0 + np.einsum("ij,ij->i", F, F))) / top
+        of_rest = np.sqrt(_growth(doubt) * np.einsum("ij,ij->j", own, own)) / root
+        roots = hessian.joined(of_levels, of_rest)
+        triangle = BlockTriangle(hessian.start, top, cross, L * root[:, None])
+        return cls(triangle, norm, doubt if math.isfinite(doubt) else math.inf, roots, None, q + 1)
 
     def times(self, scale: float) -> HessianFactor:
         """Return the factor of the Hessian times a positive number."""
         root = math.sqrt(scale)
-        return replace(self, factor=root * self.factor, roots=self.roots / root)
+        return replace(self, factor=self.factor.times(root), roots=self.roots / root)
 
     @property
     def proves(self) -> bool:
@@ -129,17 +223,13 @@ class HessianFactor:
 
         Such errors have random signs: more than a quarter of the least eigenvalue is too much.
         """
-        return not math.sqrt(len(self.roots)) * likely * self.norm <= 0.25
+        width = len(self.roots) if self.width is None else self.width
+        return not math.sqrt(width) * likely * self.norm <= 0.25
 
     def step(self, gradient: np.ndarray) -> tuple[np.ndarray, float]:
         """Return Newton's step, and the square of its decrement, gradient' H^-1 gradient."""
-        half = self._forward(gradient)
-        step = -scipy.linalg.lapack.dtrtrs(self.factor, half, lower=1, trans=1)[0]
-        return step, float(half @ half)
-
-    def _forward(self, gradient: np.ndarray) -> np.ndarray:
-        """Multiply a gradient by the inverse of the factor."""
-        return scipy.linalg.lapack.dtrtrs(self.factor, gradient, lower=1)[0]
+        half = self.factor.forward(gradient)
+        return -self.factor.backward(half), float(half @ half)
 
     def decrement(self, gradient: np.ndarray) -> float:
         """Bound the decrement of an exact gradient by the exact Hessian.
@@ -148,7 +238,7 @@ class HessianFactor:
         """
         if not self.proves:
             return math.inf
-        half = self._forward(gradient)
+        half = self.factor.forward(gradient)
         with np.errstate(over="ignore"):  # an infinite bound proves nothing
             return math.sqrt(float(half @ half) / (1.0 - self.doubt))
 
@@ -162,6 +252,11 @@ class HessianFactor:
         adding = float((features * columns).sum()) + intercept
         penalty = error.penalty * float(features.max(initial=0.0))
         return error.margins + error.adding * adding + penalty
+
+
+def _growth(doubt: float) -> float:
+    """Bound by how many times the inverse of the exact Hessian may be larger."""
+    return 1.0 / (1.0 - doubt) if doubt <= MOST_CHANGED else math.inf
 
 
 def excess(decrement: float, reach: float) -> float:

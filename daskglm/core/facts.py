@@ -23,7 +23,9 @@ class DataSummary:
     norm of a row's. `least_offset` and `most_offset` are the ends of their range, of
     rows with weight. `target_sum`, `offset_sum` and `exposure_sum` are weighted sums
     of the targets of a regression, of offsets, and of their exponentials, `target_squares` one of
-    squared targets. `n_used` counts rows whose weight is above zero.
+    squared targets. `n_used` counts rows whose weight is above zero. `factors` are coefficients
+    [start, stop) of which no row has more than one, and a value of one there, where rows are stored
+    by codes.
     """
 
     n_rows: int = 0
@@ -52,6 +54,7 @@ class DataSummary:
     least_offset: float = math.inf
     most_offset: float = -math.inf
     offset_columns: int = 0
+    factors: tuple[tuple[int, int], ...] = ()
 
     @property
     def per_row(self) -> float:
@@ -95,4 +98,11 @@ class DataSummary:
             min(self.least_offset, other.least_offset),
             max(self.most_offset, other.most_offset),
             max(self.offset_columns, other.offset_columns),
+            self._common_factors(other),
         )
+
+    def _common_factors(self, other: DataSummary) -> tuple[tuple[int, int], ...]:
+        """Return the factors of both; a set of rows without features has none of its own."""
+        if self.n_features is None or other.n_features is None:
+            return self.factors or other.factors
+        return tuple(factor for factor in self.factors if factor in other.factors)

@@ -131,6 +131,11 @@ class Evaluate:
         Another token whose margins are kept.
     exact : bool
         Whether Grams are summed in float64, whatever the dtype of the rows.
+    block : tuple of (int, int), optional
+        Of one margin: the coefficients [start, stop) whose part of the Hessian is diagonal; see
+        `DataSummary.factors`. The Gram then is an array (q + m, q): first the upper triangle of the
+        Gram of the q - 1 other coefficients and a constant, then for each of the m its products
+        with them.
     by_class : bool
         Whether only the K diagonal blocks of a softmax are added up, each by itself.
     basis : (K, r) array, optional
@@ -161,6 +166,7 @@ class Evaluate:
     beside: int | None = None
     exact: bool = False
     by_class: bool = False
+    block: tuple[int, int] | None = None
     basis: np.ndarray | None = None
 
 

@@ -163,6 +163,7 @@ def to_block(
         n_used=n if weights is None else int((weights > 0.0).sum()),
         target_squares=0.0 if classify else squares_of(targets, weights),
         row_products=products,
+        factors=size.factors,
     )
     spans = (place.span(n),)
     return Block(rows, targets, weights, labels, facts, spans, offset=added, clusters=groups)
@@ -237,7 +238,8 @@ def in_numbers(block: Block) -> Block:
         return block
     rows = without_values(with_values(block.X))
     size = _size_of(rows)
-    of_rows = {name: getattr(size, name) for name in ("nonzeros", "nbytes", "gram_roundoff")}
+    names = "nonzeros", "nbytes", "gram_roundoff", "factors"
+    of_rows = {name: getattr(size, name) for name in names}
     return block._replace(X=rows, facts=replace(block.facts, **of_rows))
 
 

@@ -5,20 +5,24 @@ They are found as R finds them, in the order of the columns, the intercept first
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
 
+from daskglm.core.block_hessian import BlockHessian
 from daskglm.data.partitions import Partitions
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.runner import objective_of
 from daskglm.fitting.setup import loaded
 from daskglm.losses.table import find
+from daskglm.objectives.elimination import block_of
 from daskglm.objectives.primal import Objective
 
-# Features up to which dependent columns are looked for: a factor of their Gram takes seconds.
+# Features up to which dependent columns are looked for where a Gram of all is formed: its factor
+# takes seconds.
 MOST_FEATURES = 5000
 # Share of a column's squared norm that others before it leave of a dependent one: R's (1e-7)^2,
 # which a product with the column's combination tells; by a Gram, which rounds more.
@@ -31,8 +35,6 @@ def dependent_columns(data: Partitions, settings: FitConfig, client: Any) -> lis
     Rows count by their weight, and by the curvature of their loss where the fit starts. Cost: 1
     pass for a Gram, beside loading, and 1 for each column that it leaves in doubt.
     """
-    if data.width is None or data.width > MOST_FEATURES:
-        return []
     loss = find("logistic" if find(settings.loss).classifies else settings.loss)
     settings = replace(settings, loss=loss.full_name, solver="auto", class_weight=None)
     with loaded(data, settings, client) as on:
@@ -40,19 +42,21 @@ def dependent_columns(data: Partitions, settings: FitConfig, client: Any) -> lis
         objective = objective_of(on.engine, problem, sides, loss, settings)
         if objective.only_side or not loss.differentiable:
             return []
+        if objective.n_features > MOST_FEATURES and block_of(objective) is None:
+            return []
         return _dependent(objective)
 
 
 def _dependent(objective: Objective) -> list[int]:
     point = objective.at(objective.origin, gram=True, curved=True, exact=True)
-    hessian, d = np.asarray(point.known_hessian), objective.n_features
-    scale = np.sqrt(np.maximum(hessian.diagonal(), 0.0))
-    empty = scale == 0.0
-    scaled = hessian / np.outer(np.where(empty, 1.0, scale), np.where(empty, 1.0, scale))
+    system, d = _system_of(point.known_hessian), objective.n_features
+    size = np.sqrt(np.maximum(system.diagonal, 0.0))
+    scale = np.where(size > 0.0, size, 1.0)
+    scaled = system.matrix / np.outer(scale, scale)
     # the intercept, which is last, comes first
-    order = np.roll(np.arange(len(scaled)), len(scaled) - d)
-    kept = order[~empty[order]]
-    found = [int(j) for j in order if empty[j]]
+    order = np.roll(np.arange(len(size)), len(point.w) - d)
+    kept = order[size[order] > 0.0]
+    found = [*system.empty, *system.entries[size == 0.0].tolist()]
     passed = 0  # columns that are known to be independent
     while passed < len(kept):
         matrix = scaled[np.ix_(kept, kept)]
@@ -62,15 +66,53 @@ def _dependent(objective: Objective) -> list[int]:
         before, j = kept[:at], kept[at]
         factor = scipy.linalg.lapack.dpotrf(matrix[:at, :at], lower=1)[0]
         combination = scipy.linalg.lapack.dpotrs(factor, matrix[:at, at], lower=1)[0]
-        v = np.zeros(len(scaled))
+        v = np.zeros(len(size))
         v[j], v[before] = 1.0 / scale[j], -combination / scale[before]
-        left = float(v @ point.hessian_vector(v))
+        left = float(system.whole(v) @ point.hessian_vector(system.whole(v)))
         depends = left <= DEPENDENT * (1.0 + float(combination @ combination))
         if depends:
-            found.append(int(j))
+            found.append(int(system.entries[j]))
             kept = np.delete(kept, at)
         passed = at if depends else at + 1
     return sorted(j for j in found if j < d)
+
+
+class _System(NamedTuple):
+    """What columns leave of each other once levels are eliminated, if there are any.
+
+    Parameters
+    ----------
+    matrix : (q, q) array
+        The Hessian, or the Schur complement of its levels.
+    diagonal : (q,) array
+        That of the Hessian.
+    entries : (q,) array
+        Numbers of these coefficients.
+    empty : list of int
+        Levels without a row of weight.
+    whole : callable
+        Makes a vector of all coefficients of one of these, whose levels follow.
+    """
+
+    matrix: np.ndarray
+    diagonal: np.ndarray
+    entries: np.ndarray
+    empty: list[int]
+    whole: Callable[[np.ndarray], np.ndarray]
+
+
+def _system_of(hessian: Any) -> _System:
+    if not isinstance(hessian, BlockHessian):
+        matrix = np.asarray(hessian)
+        return _System(matrix, matrix.diagonal(), np.arange(len(matrix)), [], lambda v: v)
+    roots, cross, complement = hessian.schur
+    levels, entries = hessian.parts_of(np.arange(len(hessian)))
+
+    def whole(v: np.ndarray) -> np.ndarray:
+        return hessian.joined(-(cross @ v) / roots, v)
+
+    empty = levels[~(hessian.levels > 0.0)].tolist()
+    return _System(complement, hessian.rest.diagonal(), entries, empty, whole)
 
 
 def _first_in_doubt(matrix: np.ndarray, start: int) -> int | None:

@@ -402,7 +402,8 @@ def _solved(
     # where points are proved, nobody asks how large the gradient is at zero
     if not (objective.is_origin(w) or ("begin" in begin.state and objective.bounds.proves)):
         zero = objective.at(objective.origin)
-    if not (spec.rounds_corners and objective.bounds.any_penalty):  # it forms those of working sets
+    # one forms those of working sets, and by blocks they are not so large
+    if not (spec.rounds_corners and objective.bounds.any_penalty) and objective.block is None:
         check_size(spec, objective.n_features)
     check_corners(objective)
     if spec.solves_dual and not objective.has_dual:

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from daskglm.certificates.hessian_factor import HessianFactor
+from daskglm.core.block_hessian import principal
 from daskglm.core.column_requests import ColumnSigns
 from daskglm.core.device import to_host
 from daskglm.losses.base import Loss
@@ -132,6 +133,8 @@ def with_hessian(objective: Objective, point: Point) -> Point:
 def _is_cheap(objective: Objective) -> bool:
     """Return whether a Gram is formed for what is looked for when a fit ends."""
     d = objective.n_features
+    if objective.block is not None:
+        return True
     return d <= MOST_FEATURES and objective.engine.facts.nonzeros * float(d) <= MOST_WORK
 
 
@@ -399,9 +402,9 @@ def _newton_step(point: Point, free: np.ndarray) -> np.ndarray:
         scale[taken] = 1.0 / np.sqrt(diagonal[taken])
         return step_by_products(point, gradient, scale, MOST_PRODUCTS, ENOUGH)
     gram = to_host(point.hessian)
-    taken = free & (np.diag(gram) > 0.0)
+    taken = free & (gram.diagonal() > 0.0)
     if taken.any():
-        block = gram[np.ix_(taken, taken)]
+        block = principal(gram, taken)
         factor = HessianFactor.for_steps(block, 0.0, to_host(point.w)[taken])
         step[taken] = factor.step(gradient[taken])[0]
     return step

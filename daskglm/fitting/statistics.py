@@ -92,7 +92,7 @@ def _null_deviance_of(objective: Objective, origin: Point) -> float:
         return math.nan
     fall = 0.0
     if objective.fit_intercept and origin.hessian is not None:
-        fall = 0.5 * float(origin.gradient[-1]) ** 2 / float(origin.hessian[-1, -1])
+        fall = 0.5 * float(origin.gradient[-1]) ** 2 / float(origin.hessian.diagonal()[-1])
     return 2.0 * (origin.value - objective.penalty.value(origin.w) - fall) / objective.C
 
 

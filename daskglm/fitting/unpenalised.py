@@ -17,6 +17,7 @@ import numpy as np
 import scipy.linalg
 from sklearn.exceptions import ConvergenceWarning
 
+from daskglm.core.block_hessian import BlockHessian
 from daskglm.core.device import to_host
 from daskglm.core.outcome import Reason
 from daskglm.core.warn import warn
@@ -25,6 +26,7 @@ from daskglm.fitting.separation import free_entries, runaways, with_hessian
 from daskglm.losses.table import LOSSES
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import SAME_VALUE, Objective
+from daskglm.solvers.linear_systems import flat_direction
 
 # Share of the largest possible margin below which a margin may be rounding.
 ROUNDING = 2.0**-50
@@ -213,9 +215,11 @@ def _too_few_rows(objective: Objective) -> bool:
 
 
 def _gram(objective: Objective, point: Point) -> np.ndarray | None:
-    """Return the Hessian at the point if it is known or cheap."""
+    """Return the Hessian at the point if it is known or cheap, and has all its entries."""
     known = with_hessian(objective, point)
-    return None if known.hessian is None else np.asarray(to_host(known.hessian))
+    if known.hessian is None or isinstance(known.hessian, BlockHessian):
+        return None
+    return np.asarray(to_host(known.hessian))
 
 
 def _centred(objective: Objective, gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -257,6 +261,11 @@ def _is_dependent(objective: Objective, point: Point) -> bool:
     Cost: that of the Gram if it is not known, and a pass for the curvature along the flattest
     direction.
     """
+    if objective.block is not None:
+        point = with_hessian(objective, point)
+        if isinstance(point.hessian, BlockHessian):
+            way = flat_direction(point.hessian)
+            return way is not None and _is_flat(objective, point, way)
     gram = _gram(objective, point)
     if gram is None:
         return False
@@ -271,6 +280,13 @@ def _is_dependent(objective: Objective, point: Point) -> bool:
     v[d:] = -(mean @ v[:d])
     curvature = float(v @ to_host(objective.hessian_vector(point, objective.xp.asarray(v))))
     return curvature <= FLAT * d * max(float(values[-1]), 0.0)
+
+
+def _is_flat(objective: Objective, point: Point, way: np.ndarray) -> bool:
+    """Return whether margins stay the same along a direction, to rounding. Cost: a pass."""
+    curvature = float(way @ objective.hessian_vector(point, way))
+    most = float(np.square(way) @ point.known_hessian.diagonal())
+    return curvature <= FLAT * objective.size * most
 
 
 def _projected(objective: Objective, solution: Solution) -> Solution:
@@ -307,7 +323,9 @@ def _shortest(objective: Objective, solution: Solution) -> Solution:
     point, d = solution.point, objective.n_features
     gram = _gram(objective, point)
     if gram is None:
-        if _too_few_rows(objective):
+        if objective.block is not None:
+            warn_if_dependent(objective, point)
+        elif _too_few_rows(objective):
             _warn_of_many(
                 f"there are {objective.engine.facts.n_rows:,} rows for {objective.size:,} "
                 "coefficients"

@@ -11,8 +11,7 @@ import math
 from collections import deque
 from collections.abc import Callable
 
-import numpy as np
-
+from daskglm.core.block_hessian import principal
 from daskglm.core.device import to_host
 from daskglm.objectives.batched import AnyObjective
 from daskglm.objectives.point import Point
@@ -93,8 +92,9 @@ class Unproved:
         """Return the point, with its Hessian where that is cheap, and the fall to be expected."""
         objective = self.objective
         assert isinstance(objective, Objective)  # of many problems there are always bounds
-        work = float(objective.engine.facts.nonzeros) * objective.size * objective.outputs
-        if point.hessian is None and objective.size <= MOST_FEATURES and work <= MOST_WORK:
+        work = float(objective.engine.facts.nonzeros) * objective.outputs * float(_width(objective))
+        small = objective.size <= MOST_FEATURES or objective.block is not None
+        if point.hessian is None and small and work <= MOST_WORK:
             point = objective.at(point.w, gram=True, exact=True, beside=point)
         residual = to_host(point.residual)
         # coefficients that a kink or a bound holds stay where they are
@@ -106,7 +106,7 @@ class Unproved:
             return point, fall if math.isfinite(fall) else math.inf
         if not free.any():
             return point, 0.0
-        return point, expected_fall(to_host(point.hessian)[np.ix_(free, free)], residual[free])
+        return point, expected_fall(principal(to_host(point.hessian), free), residual[free])
 
     def is_enough(self, point: Point, fall: float, *, ended: bool = False) -> bool:
         """Return whether the expected fall is small enough; else later looks wait for longer.
@@ -141,3 +141,9 @@ class Unproved:
     def _allowed(self, value: float) -> float:
         first = abs(self.first_value) if math.isfinite(self.first_value) else 0.0
         return max(self.tol * abs(value), SAME_VALUE * first)
+
+
+def _width(objective: Objective) -> int:
+    """Return the columns of a Hessian as it is formed."""
+    start, stop = objective.block or (0, 0)
+    return objective.size - (stop - start)

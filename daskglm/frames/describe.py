@@ -33,6 +33,8 @@ def text_of(design: Design) -> str:
     ]
     count = len(design.names)
     parts = [f"{len(design.columns):,} columns, {count:,} coefficients", *_lined_up(rows)]
+    if design.aliased:
+        parts.append(f"left out, since they depend on others: {', '.join(design.aliased)}")
     if unseen := _unseen_of(design.terms):
         parts.append(f"levels that the fit has not seen: {UNSEEN[unseen]}")
     if design.roles:

@@ -24,7 +24,7 @@ from numba import types
 
 from daskglm.kernels.chosen import within_callers
 from daskglm.kernels.coded_columns import ColumnsCopy as ColumnsCopy
-from daskglm.kernels.coded_columns import level_ranges
+from daskglm.kernels.coded_columns import factor_ranges, level_ranges
 from daskglm.kernels.coded_csr import add_by_code as add_by_code
 from daskglm.kernels.coded_csr import add_moments as add_moments
 from daskglm.kernels.coded_csr import count_signs as count_signs
@@ -111,7 +111,8 @@ def size_of(X: Any) -> Size:
     lows, highs = level_ranges(first, len(counts))
     longest = k + sum(int(counts[lo:hi].max(initial=0)) for lo, hi in zip(lows, highs, strict=True))
     roundoff = float(np.finfo(X[3].dtype).eps) / 2.0 if k else UNIT
-    return Size(n * (len(first) + k), sum(part.nbytes for part in X[:4]), longest, True, roundoff)
+    nbytes, factors = sum(part.nbytes for part in X[:4]), filter(any, factor_ranges(*X[4:8]))
+    return Size(n * (len(first) + k), nbytes, longest, True, roundoff, tuple(factors))
 
 
 def row_at(X: Any, share: float) -> int:

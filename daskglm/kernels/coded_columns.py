@@ -19,6 +19,21 @@ def level_ranges(first: np.ndarray, levels: int) -> tuple[np.ndarray, np.ndarray
     return first, ends
 
 
+def factor_ranges(
+    first: np.ndarray, indptr: np.ndarray, columns: np.ndarray, values: np.ndarray
+) -> list[tuple[int, int]]:
+    """Return the coefficients [start, stop) of each code column of ones, of others (0, 0).
+
+    A row has one of them at most, and a value of one there.
+    """
+    counts, found = np.diff(indptr), []
+    for lo, hi in zip(*level_ranges(first, len(counts)), strict=True):
+        stored, own = columns[indptr[lo] : indptr[hi]], values[indptr[lo] : indptr[hi]]
+        ones = len(stored) > 0 and bool(counts[lo:hi].max() == 1 and (own == 1.0).all())
+        found.append((int(stored.min()), int(stored.max()) + 1) if ones else (0, 0))
+    return found
+
+
 def restricted(tables: Tables, columns: np.ndarray) -> tuple[Tables, np.ndarray]:
     """Return tables with the coefficients `columns`, ascending, and which code columns have any.
 

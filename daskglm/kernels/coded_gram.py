@@ -48,7 +48,7 @@ def _blocks(first, levels, ranks):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True)
-def _longest(X):  # type: ignore[no-untyped-def]
+def longest(X):  # type: ignore[no-untyped-def]
     """Return the most values that a row can have in the tables."""
     first, indptr, ranks = X[4], X[5], X[8]
     begins, counts, _, _ = _blocks(first, len(indptr) - 1, ranks)
@@ -78,7 +78,7 @@ def room(X, many, count, formed):  # type: ignore[no-untyped-def]
     if formed:
         beside, rows = levels * (k + 1), many
         if pairs > MOST_PAIRS or pairs + beside > count * (p * (p + 1) // 2 + k) or levels == 0:
-            sparse, pairs, beside = _longest(X) + k, 0, 0
+            sparse, pairs, beside = longest(X) + k, 0, 0
     # more room than codes keeps those of several columns out of the same cache sets
     codes = np.empty((p, rows + APART if sparse == 0 else 0), np.uint32)
     sums = np.zeros(pairs), np.zeros((beside // (k + 1), k + 1))

@@ -16,3 +16,5 @@ class Size(NamedTuple):
     longest_row: int
     sparse: bool
     gram_roundoff: float
+    # coefficients [start, stop) of which a row has one at most, and a value of one there
+    factors: tuple[tuple[int, int], ...] = ()

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import typeof, types
 
-from daskglm.kernels import coded, csr, dense
+from daskglm.kernels import coded, coded_block, csr, dense
 from daskglm.kernels.chosen import Choice
 from daskglm.kernels.size import Size
 from daskglm.system.compiled import watch
@@ -196,3 +196,4 @@ def register(storage: Storage) -> None:
 register(Storage(dense, lambda kind: isinstance(kind, types.Array), dense.arrays_of))
 register(Storage(csr, csr.has_type, csr.arrays_of))
 register(Storage(coded, coded.has_type, coded.arrays_of))
+register(Storage(coded_block, coded_block.has_type, coded_block.arrays_of))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from daskglm.core.block_hessian import BlockHessian
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
 
@@ -21,8 +24,11 @@ def carried(point: Point, objective: Objective) -> Point:
     value = share * (point.value - other.penalty.value(w)) + objective.penalty.value(w)
     gradient = share * (point.gradient - other.penalty.quadratic.gradient(w))
     gradient += objective.penalty.quadratic.gradient(w)
-    hessian = None
-    if point.hessian is not None:
+    hessian: Any = None
+    if isinstance(point.hessian, BlockHessian):
+        own, others = (each.penalty.quadratic.diagonal(each.size) for each in (objective, other))
+        hessian = point.hessian.times(share).plus_diagonal(own - share * others)
+    elif point.hessian is not None:
         hessian, known = np.zeros((2, objective.size, objective.size))
         objective.penalty.quadratic.add_to(hessian)
         other.penalty.quadratic.add_to(known)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,8 @@ from daskglm.certificates.hessian_factor import UNIT, GradientError, HessianFact
 from daskglm.certificates.local_rates import LocalRates
 from daskglm.certificates.rounding import Norms, Vector, relative_gap
 from daskglm.certificates.tangent import ByTangent
-from daskglm.core.device import Array, on_device, to_host
+from daskglm.core.block_hessian import BlockHessian
+from daskglm.core.device import on_device, to_host
 from daskglm.core.summation import AT_ONCE
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Point:
         Gradient of the objective; `NO_GRADIENT` for points of a dual solver.
     token : int
         Names the margins at w that workers keep.
-    hessian : (size, size) array, optional
+    hessian : (size, size) array or BlockHessian, optional
     diagonal : (size,) array, optional
         Diagonal of the Hessian.
     exact : bool
@@ -89,7 +90,7 @@ class Point:
     value: float
     gradient: np.ndarray
     token: int
-    hessian: np.ndarray | None = None
+    hessian: Any = None
     diagonal: np.ndarray | None = None
     exact: bool = False
     near: float = math.inf
@@ -110,7 +111,7 @@ class Point:
         return self.norms or (self.w, self.gradient)
 
     @property
-    def known_hessian(self) -> Array:
+    def known_hessian(self) -> Any:
         """The Hessian, of a point that was evaluated with it."""
         assert self.hessian is not None
         return self.hessian
@@ -186,8 +187,16 @@ class Point:
     @cached_property
     def factor(self) -> HessianFactor:
         """Cholesky factor of the Hessian, for points that have one. Cost: nothing."""
-        off = self.objective.rounding.hessian(self.vectors[0], exact=self.exact)
-        return HessianFactor.of(to_host(self.hessian), off)
+        return HessianFactor.of(to_host(self.hessian), self.entry_error)
+
+    @property
+    def entry_error(self) -> float:
+        """Bound on the error of an entry (j, k) of the Hessian as a share of sqrt(H_jj H_kk)."""
+        rounding = self.objective.rounding
+        found = rounding.hessian(self.vectors[0], exact=self.exact)
+        # by blocks rows are added up one after another
+        more = rounding.in_turn * UNIT if isinstance(self.hessian, BlockHessian) else 0.0
+        return float(found + more)
 
     @property
     def is_doubtful(self) -> bool:

@@ -20,6 +20,7 @@ import numpy as np
 from daskglm.certificates.bounds import Bounds, ByConvexity, Certify
 from daskglm.certificates.rounding import Norms
 from daskglm.certificates.tangent import ByTangent
+from daskglm.core.block_hessian import BlockHessian
 from daskglm.core.device import Array, gpu, to_host
 from daskglm.core.engine import Engine
 from daskglm.core.inference_requests import InferenceSums
@@ -35,6 +36,7 @@ from daskglm.core.requests import (
 )
 from daskglm.core.view import Drawn, Part
 from daskglm.losses.base import Loss
+from daskglm.objectives.elimination import block_of
 from daskglm.objectives.margins import Margins, OneMargin, Sums
 from daskglm.objectives.point import Point
 from daskglm.objectives.rows import Rows
@@ -190,6 +192,11 @@ class Objective:
         return self.margins.can_go_without(self.loss)
 
     @property
+    def block(self) -> tuple[int, int] | None:
+        """Coefficients [start, stop) by which Hessians are diagonal; see `block_of`."""
+        return block_of(self)
+
+    @property
     def origin(self) -> Array:
         """Where solves start: those of a fit without features, or the nearest within the bounds;
         `inside` where it is known.
@@ -254,7 +261,8 @@ class Objective:
         gram, diagonal, keep = gram and inside, diagonal and inside, keep or not inside
         exact = gram and (exact or self.rounding.is_exact)
         other = beside.token if beside else None
-        evaluate = Evaluate(w, token, gram, diagonal, keep, curved, other, exact)
+        how: Any = {"block": self.block if gram else None}
+        evaluate = Evaluate(w, token, gram, diagonal, keep, curved, other, exact, **how)
         totals = self.ask(self.margins.asked(evaluate))
         if not inside:
             return Point(self, w, math.inf, np.full(self.size, math.nan), token)
@@ -283,13 +291,18 @@ class Objective:
         point = self.margins.known(self, point)
         return point if kinks.is_empty else replace(point, value=point.value + kinks.value(w))
 
-    def _hessian(self, upper: Array) -> Array:
-        """Form the Hessian of the objective from the upper triangle of that of the losses."""
+    def _hessian(self, upper: Array) -> Any:
+        """Form the Hessian of the objective from the upper triangle of that of the losses.
+
+        With a `block` it is a `BlockHessian`, of the sums that `Evaluate` has then.
+        """
         quadratic, xp = self.penalty.quadratic, self.xp
         if xp is not np:
             upper = xp.triu(upper)
             ridge = xp.diag(quadratic.diagonal(self.size, xp))
             return self.C * (upper + xp.triu(upper, 1).T) + ridge
+        if self.block is not None:
+            return BlockHessian.of_sums(upper, self.block[0], self.C, quadratic.diagonal(self.size))
         hessian: np.ndarray = self.C * upper
         mirror_upper(hessian)
         quadratic.add_to(hessian)

@@ -31,6 +31,8 @@ HESSIAN_ENTRY_VALUES = 10.0
 # Hessian besides forming it: factors, an inverse for bounds, a step. 0.08 s of 9 iterations with
 # 427 features (2026-11-23).
 SOLVE_SECONDS = 4e-11
+# The same times the levels of a factor that is eliminated and the square of the other coefficients.
+ELIMINATION_SECONDS = 2e-10
 # Features up to which a Hessian is formed without being asked for: 32 MB a thread. Chosen.
 LARGEST_HESSIAN = 2000
 # Features up to which a Hessian is cheap beside reading rows from disk, or on a device. Chosen.
@@ -104,6 +106,9 @@ LBFGS_PASSES = 60.0
 WORTH_ENDING, MOST_EXTENDED = 0.5, 2.0
 # Passes of a certain solver up to which L-BFGS, tried or not, is not expected to be faster. Chosen.
 FEW_PASSES = 10.0
+# The same with a factor of thousands of levels, of which a sample has few rows each: of flights by
+# tail number, to 1e-9, 26 iterations were foreseen and more than 60 taken (2026-11).
+PASSES_UNTRIED = 60.0
 # Passes of certain solvers from which a trial cannot speak against L-BFGS where each iteration of
 # the trial is a round of messages as well. Chosen.
 DISTANT_PASSES = 50.0

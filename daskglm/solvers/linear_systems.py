@@ -11,6 +11,7 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import LinearOperator, cg
 
+from daskglm.core.block_hessian import BlockHessian
 from daskglm.core.device import Array, gpu, on_device, to_host
 from daskglm.objectives.point import Point
 
@@ -19,13 +20,16 @@ from daskglm.objectives.point import Point
 SINGULAR = 1e-7
 
 
-def newton_step(hessian: Array, gradient: Array) -> Array:
+def newton_step(hessian: Array | BlockHessian, gradient: Array) -> Array:
     """Solve H s = -g for a positive semidefinite H, scaled to a unit diagonal.
 
     By Cholesky's factorisation; where that fails (collinear or constant columns without a penalty)
     the minimum-norm solution by an eigendecomposition, which leaves out directions along which the
-    objective is flat. It is computed on a device if H is there.
+    objective is flat. It is computed on a device if H is there. Of a Hessian with a diagonal block
+    the Schur complement is factorised so; the step is some solution then where that is singular.
     """
+    if isinstance(hessian, BlockHessian):
+        return -_Eliminated(hessian).solve(gradient)
     if not on_device(hessian):
         return _newton_step(hessian, gradient)
     step = gpu().solve_positive(hessian, -gradient)
@@ -53,13 +57,96 @@ def _newton_step(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     return (vectors[:, keep] @ ((vectors[:, keep].T @ rhs) / values[keep])) / scale
 
 
-def expected_fall(hessian: np.ndarray, gradient: np.ndarray) -> float:
+class _Eliminated:
+    """Systems of a Hessian with a diagonal block, by its Schur complement scaled as the block is.
+
+    Levels without curvature have no part in a solution.
+    """
+
+    def __init__(self, hessian: BlockHessian) -> None:
+        self.hessian = hessian
+        self.roots, self.cross, complement = hessian.schur
+        self.has_curvature = hessian.levels > 0.0
+        self.scale = np.sqrt(np.maximum(hessian.rest.diagonal(), 0.0))
+        self.scale[self.scale == 0.0] = 1.0
+        self.complement = complement / self.scale[:, None] / self.scale
+
+    def solve(self, v: np.ndarray) -> np.ndarray:
+        """Return x with H x = v, or with D x = v, D its diagonal, if it has overflowed."""
+        if not (np.isfinite(self.complement).all() and self.hessian.is_finite):
+            diagonal = self.hessian.diagonal()
+            return v / np.where(diagonal == 0.0, 1.0, diagonal)
+        levels, rhs = self.reduced(v)
+        if self.factor is not None:
+            rest = scipy.linalg.lapack.dpotrs(self.factor, rhs, lower=1)[0]
+        else:
+            values, vectors = self.spectrum
+            keep = values > self.least
+            rest = vectors[:, keep] @ ((vectors[:, keep].T @ rhs) / values[keep])
+        rest = rest / self.scale
+        levels = np.where(self.has_curvature, levels - self.cross @ rest, 0.0) / self.roots
+        return self.hessian.joined(levels, rest)
+
+    @functools.cached_property
+    def factor(self) -> np.ndarray | None:
+        """Cholesky factor of the scaled complement; None: it is (nearly) singular."""
+        factor, failed = scipy.linalg.lapack.dpotrf(self.complement, lower=1)
+        sure = not failed and factor.diagonal().min() > SINGULAR
+        return factor if sure else None
+
+    def reduced(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the entries of v by levels, scaled, and what elimination leaves of the others."""
+        levels, rest = self.hessian.parts_of(v)
+        levels = levels / self.roots
+        return levels, (rest - self.cross.T @ levels) / self.scale
+
+    @functools.cached_property
+    def spectrum(self) -> tuple[np.ndarray, np.ndarray]:
+        """Eigenvalues of the scaled complement, ascending, and eigenvectors."""
+        values, vectors = scipy.linalg.eigh(self.complement, check_finite=False)
+        return values, vectors
+
+    @property
+    def least(self) -> float:
+        """Eigenvalue of the scaled complement that working precision tells from none."""
+        return len(self.hessian) * float(np.finfo(float).eps) * max(self.spectrum[0][-1], 1.0)
+
+    def fall(self, gradient: np.ndarray) -> float:
+        """Return what `expected_fall` does."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            levels, rest = self.reduced(gradient)
+            values, vectors = self.spectrum
+            flat = np.where(self.has_curvature, 1.0, self.least)
+            found = np.square(vectors.T @ rest) @ (1.0 / np.maximum(values, self.least))
+            found = 0.5 * float(found + np.square(levels) @ (1.0 / flat))
+        return found if math.isfinite(found) else math.inf
+
+
+def flat_direction(hessian: BlockHessian) -> np.ndarray | None:
+    """Return a direction without curvature, to working precision; None: there is none.
+
+    Coefficients that have none by themselves do not count, nor levels.
+    """
+    of = _Eliminated(hessian)
+    values, vectors = of.spectrum
+    empty = int((hessian.rest.diagonal() <= 0.0).sum())
+    if len(values) == empty or values[empty] > of.least:
+        return None
+    rest = vectors[:, empty] / of.scale
+    levels = np.where(of.has_curvature, -(of.cross @ rest), 0.0) / of.roots
+    return hessian.joined(levels, rest)
+
+
+def expected_fall(hessian: np.ndarray | BlockHessian, gradient: np.ndarray) -> float:
     """Return by how much Newton's step is expected to lower a value: half the squared decrement.
 
     Directions in which a positive semidefinite H is flat to working precision count with the least
     curvature that precision tells from none: a slope along them is not overlooked. Infinite where H
     has overflowed, or the fall does.
     """
+    if isinstance(hessian, BlockHessian):
+        known = hessian.is_finite and bool(np.isfinite(gradient).all())
+        return _Eliminated(hessian).fall(gradient) if known else math.inf
     if not (np.isfinite(hessian).all() and np.isfinite(gradient).all()):
         return math.inf
     scale = np.sqrt(np.maximum(np.diag(hessian), 0.0))
@@ -105,11 +192,13 @@ def step_by_products(
     return scaled
 
 
-def inverse_of(hessian: Array) -> Callable[[Array], Array]:
+def inverse_of(hessian: Array | BlockHessian) -> Callable[[Array], Array]:
     """Return a function that multiplies by the inverse of a matrix, which is factorised once.
 
     Unless the matrix is positive definite, the function solves as `newton_step` does.
     """
+    if isinstance(hessian, BlockHessian):
+        return _Eliminated(hessian).solve
     if on_device(hessian):
         inverse = gpu().inverse(hessian)
         return (lambda v: -newton_step(hessian, v)) if inverse is None else inverse.__matmul__

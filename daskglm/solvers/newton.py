@@ -158,7 +158,7 @@ def _is_one_pass(objective: Objective) -> bool:
     if not objective.loss.is_quadratic or objective.outputs > 1:
         return False
     can = objective.engine.capabilities
-    return not can.cheap_samples or hessian_passes(objective.engine.facts) <= SAMPLED_WORK
+    return not can.cheap_samples or _hessian_passes(objective) <= SAMPLED_WORK
 
 
 def is_inexact(point: Point, square: float, tol: float) -> bool:
@@ -220,8 +220,13 @@ def _suffices(objective: Objective, point: Point, rate: float, tol: float) -> bo
     if not (wanted > 0.0 and bound > wanted and rate < 1.0):
         return False
     steps = math.ceil(math.log(bound / wanted) / -math.log(max(rate, 1e-6)))
-    hessian = 1.0 + hessian_passes(objective.engine.facts, outputs=objective.outputs)
-    return steps < hessian
+    return steps < 1.0 + _hessian_passes(objective)
+
+
+def _hessian_passes(objective: Objective) -> float:
+    """Passes that a Hessian of all rows adds to a pass."""
+    facts = objective.engine.facts
+    return hessian_passes(facts, outputs=objective.outputs, block=objective.block)
 
 
 def from_samples(objective: Objective, tol: float) -> Model | None:
@@ -298,7 +303,7 @@ def sample_sizes(
 def cost(workload: Workload) -> float:
     """Foresee the passes that Newton's method takes; infinite for too many features."""
     summary, d = workload.summary, workload.n_features
-    if workload.coefficients > costs.LARGEST_HESSIAN:
+    if workload.coefficients > costs.LARGEST_HESSIAN and workload.block is None:
         return math.inf
     steps = workload.newton_steps
 

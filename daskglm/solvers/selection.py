@@ -43,7 +43,8 @@ def choose(
         expected = _costs(workload)
 
     certain = min((cost for name, cost in expected.items() if name != TRIED), default=math.inf)
-    if TRIED not in expected or not workload.trial_share or certain <= costs.FEW_PASSES:
+    few = costs.PASSES_UNTRIED if workload.block else costs.FEW_PASSES
+    if TRIED not in expected or not workload.trial_share or certain <= few:
         return _least(workload, expected)
     most = expected[TRIED]
     if workload.remote:  # where a trial takes the rounds of a solve
@@ -121,5 +122,9 @@ def _least(workload: Workload, expected: dict[str, float]) -> tuple[str, str]:
 
 def _shape(workload: Workload) -> str:
     summary = workload.summary
+    if workload.block:
+        levels = f", {workload.levels:,} of them eliminated"
+    else:
+        levels = ""
     kind = f"sparse, {summary.per_row:.0f} stored a row" if summary.sparse else "dense"
-    return f"{workload.n_features:,} features, {kind}"
+    return f"{workload.n_features:,} features{levels}, {kind}"

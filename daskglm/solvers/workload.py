@@ -52,6 +52,8 @@ class Workload:
         Whether the penalty has kinks, or coefficients have bounds.
     grouped : bool
         Whether the penalty has a norm of the coefficients of each group.
+    block : tuple of (int, int), optional
+        Coefficients [start, stop) by which Hessians are diagonal; see `Objective.block`.
     """
 
     summary: DataSummary
@@ -71,6 +73,7 @@ class Workload:
     outputs: int = 1
     kinked: bool = False
     grouped: bool = False
+    block: tuple[int, int] | None = None
 
     @classmethod
     def of(cls, objective: Objective, tol: float = 1e-6) -> Workload:
@@ -95,6 +98,7 @@ class Workload:
             outputs=objective.outputs,
             kinked=not objective.penalty.is_smooth,
             grouped=objective.penalty.is_grouped,
+            block=objective.block,
         )
 
     @classmethod
@@ -131,9 +135,14 @@ class Workload:
         return self.n_features * max(self.outputs - 1, 1)
 
     @property
+    def levels(self) -> int:
+        """Coefficients by which Hessians are diagonal."""
+        return self.block[1] - self.block[0] if self.block else 0
+
+    @property
     def gram(self) -> float:
         """Passes that forming a Hessian adds to a pass."""
-        return hessian_passes(self.summary, outputs=self.outputs)
+        return hessian_passes(self.summary, outputs=self.outputs, block=self.block)
 
     @property
     def class_blocks(self) -> float:
@@ -152,7 +161,8 @@ class Workload:
     @property
     def factorisation(self) -> float:
         """Passes that all work with one Hessian costs, besides forming it."""
-        seconds = costs.SOLVE_SECONDS * self.coefficients**3
+        q, m = float(self.coefficients - self.levels), float(self.levels)
+        seconds = costs.SOLVE_SECONDS * q**3 + costs.ELIMINATION_SECONDS * m * q**2
         return seconds / (max(self.summary.nonzeros, 1) * self.value_seconds)
 
     @property
@@ -245,11 +255,17 @@ class Workload:
         return count * seconds / max(work, costs.LEAST_PASS_SECONDS)
 
 
-def hessian_passes(summary: DataSummary, share: float = 1.0, *, outputs: int = 1) -> float:
+def hessian_passes(
+    summary: DataSummary,
+    share: float = 1.0,
+    *,
+    outputs: int = 1,
+    block: tuple[int, int] | None = None,
+) -> float:
     """Passes over all rows that forming the Hessian of a share of them adds to reading that share.
 
     Long rows have more products of pairs. Sparse rows may have few values beside a large Hessian.
-    Of several `outputs` it is a Hessian for each pair of them.
+    Of several `outputs` it is a Hessian for each pair of them. With a `block` it is diagonal there.
     """
     if outputs > 1:
         d = summary.n_features or 0
@@ -257,6 +273,11 @@ def hessian_passes(summary: DataSummary, share: float = 1.0, *, outputs: int = 1
         return share * (pairs + costs.OUTPUT_PAIR * (outputs - 1))
     if not summary.sparse:
         return share * summary.per_row / costs.DENSE_HESSIAN_VALUES
+    if block is not None:
+        size = float((summary.n_features or 0) + 1)
+        entries = costs.HESSIAN_ENTRY_VALUES * size * (size - (block[1] - block[0]))
+        own = summary.per_row / costs.LARGE_HESSIAN_VALUES
+        return share * own + entries / max(summary.nonzeros, 1)
     cached = (summary.n_features or 0) <= costs.CACHED_HESSIAN
     values = costs.SPARSE_HESSIAN_VALUES if cached else costs.LARGE_HESSIAN_VALUES
     return share * summary.per_row / values + entry_passes(summary)

@@ -169,15 +169,22 @@ def take_columns(
 def _with_rows(block: Block, X: Any) -> Block:
     """Return a block with X of some of its columns, and facts that count these."""
     arrays = for_rows(X)[1]
+    factors: tuple[tuple[int, int], ...] = ()
     if on_device(X):
         sparse = block.facts.sparse and X.d > 0
         k, nbytes = X.d, arrays.nbytes
         nonzeros = arrays.indices.size if sparse else X.n * X.d
     else:
-        k, (nonzeros, nbytes, *_) = X.shape[1], size_of(arrays)
+        size = size_of(arrays)
+        k, nonzeros, nbytes, factors = X.shape[1], size.nonzeros, size.nbytes, size.factors
     longest = min(block.facts.longest_row, k)
     facts = replace(
-        block.facts, n_features=k, nonzeros=nonzeros, nbytes=nbytes, longest_row=longest
+        block.facts,
+        n_features=k,
+        nonzeros=nonzeros,
+        nbytes=nbytes,
+        longest_row=longest,
+        factors=factors,
     )
     return block._replace(X=X, facts=facts)
 

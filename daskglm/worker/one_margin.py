@@ -13,6 +13,7 @@ import numpy as np
 from daskglm.core.requests import Evaluate, EvaluateAlong, HessianVector, Totals
 from daskglm.kernels import cpu as host
 from daskglm.kernels import gram_side
+from daskglm.kernels.coded_block import eliminating
 from daskglm.kernels.records import NOTHING
 from daskglm.worker.asked import Asked
 from daskglm.worker.margins import Fill, update
@@ -34,28 +35,42 @@ def evaluate(asked: Asked[Evaluate]) -> Totals:
         cache.reserve(request.token, [request.beside] if cache.margins.kept > 1 else [])
         if not bare[i]:
             cache.curvature_of = request.token
-    side = gram_side(d) if request.gram else 0
+    rows, shape = _of_gram(asked)
 
     def work(pieces: list[Piece]) -> Totals:
         sums = zeros(d + 2)
         diagonal = zeros(d + 1 if request.diagonal else 0)
-        gram = zeros(side, side)
+        gram = zeros(*shape)
         for i, lo, hi in pieces:
             m = caches[i]
             z = m.margins[request.token] if keep else NOTHING
             curvature = m.curvature if keep and not bare[i] else NOTHING
             evaluate = m.kernels.evaluate_exactly if request.exact else m.kernels.evaluate
-            evaluate(law, m.data, w, b, lo, hi, (z, curvature, sums, diagonal, gram))
+            evaluate(
+                law, (rows[i], *m.data[1:]), w, b, lo, hi, (z, curvature, sums, diagonal, gram)
+            )
         return {"sums": sums, "diagonal": diagonal, "gram": gram}
 
-    totals = asked.add_up(work, 8 * side * side)
+    totals = asked.add_up(work, 8 * shape[0] * shape[1])
     sums = totals["sums"]
     reply = {"value": sums[d + 1], "gradient": sums[:size], "rows": asked.facts.n_rows}
     if request.diagonal:
         reply["diagonal"] = totals["diagonal"][:size]
     if request.gram:
-        reply["gram"] = backend.xp.ascontiguousarray(totals["gram"][:size, :size])
+        gram = totals["gram"]
+        reply["gram"] = gram if request.block else backend.xp.ascontiguousarray(gram[:size, :size])
     return reply
+
+
+def _of_gram(asked: Asked[Evaluate]) -> tuple[list[Any], tuple[int, int]]:
+    """Return the rows of all blocks as their Gram is summed, and the shape of that."""
+    request, rows = asked.request, [cache.rows for cache in asked.caches]
+    if not request.gram or request.block is None:
+        side = gram_side(asked.n_features) if request.gram else 0
+        return rows, (side, side)
+    m = request.block[1] - request.block[0]
+    q = asked.n_features - m + 1
+    return [eliminating(X, request.block) for X in rows], (q + m, q)
 
 
 def hessian_vector(asked: Asked[HessianVector]) -> Totals:

@@ -1,0 +1,107 @@
+"""Newton's method that eliminates one large factor: passes, seconds, peak memory.
+
+    python -m benchmarks.elimination [rows] [levels] [numbers] [--glum]
+
+Rows are drawn with a seed: levels by Zipf's law, so that many have few rows, and numbers. The
+target is a class with a logit of both. With `--glum` that package fits the same rows in a process
+of its own, if it is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+
+SEED = 7
+# Strength of the penalty of each coefficient, over the sum of losses.
+STRENGTH = 1.0
+
+
+def table(n: int, levels: int, numbers: int) -> pd.DataFrame:
+    """Draw the rows."""
+    rng = np.random.default_rng(SEED)
+    shares = 1.0 / np.arange(1.0, levels + 1.0) ** 0.7
+    codes = rng.choice(levels, n, p=shares / shares.sum())
+    codes[:levels] = np.arange(levels)[: min(n, levels)]
+    X = rng.normal(size=(n, numbers))
+    z = X @ rng.normal(size=numbers) / 5.0 + rng.normal(size=levels)[codes] - 1.0
+    y = (rng.random(n) < 1.0 / (1.0 + np.exp(-z))).astype(np.int64)
+    names = np.array([f"level {k:07d}" for k in range(levels)])
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(numbers)])
+    frame["level"] = pd.Categorical.from_codes(codes, names)
+    frame["y"] = y
+    return frame
+
+
+def peak_mib() -> float:
+    """Return the most memory that this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
+
+
+def fit_daskglm(frame: pd.DataFrame, solver: str) -> None:
+    """Fit and print a line."""
+    import daskglm
+
+    numbers = len(frame.columns) - 2
+    daskglm.fit(table(20_000, 3000, numbers), "y", tol=1e-9, solver=solver)  # compiles
+    before, began = peak_mib(), time.perf_counter()
+    report = daskglm.fit(frame, "y", C=1.0 / STRENGTH, tol=1e-9, solver=solver).report_
+    seconds = time.perf_counter() - began
+    print(
+        f"daskglm {report.solver}: {report.passes:.1f} passes, {report.seconds:.2f} s to solve, "
+        f"{seconds:.2f} in all, gap {report.relative_gap:.1e}, objective {report.objective:.10g}, "
+        f"{before:,.0f} MiB before, {peak_mib():,.0f} at its peak; {report.why}",
+        flush=True,
+    )
+
+
+def fit_glum(frame: pd.DataFrame) -> None:
+    """Fit by glum's Newton-like solver and print a line."""
+    import glum
+
+    X, y = frame.drop(columns="y"), frame["y"].to_numpy(float)
+    before, began = peak_mib(), time.perf_counter()
+    model = glum.GeneralizedLinearRegressor(
+        family="binomial",
+        alpha=STRENGTH / len(y),
+        l1_ratio=0.0,
+        gradient_tol=1e-8,
+        drop_first=False,
+        scale_predictors=False,
+    ).fit(X, y)
+    seconds = time.perf_counter() - began
+    z, w = model.linear_predictor(X), model.coef_
+    value = float(np.logaddexp(0.0, z).sum() - y @ z) + 0.5 * STRENGTH * float(w @ w)
+    print(
+        f"glum: {model.n_iter_} iterations, {seconds:.2f} s, objective {value:.10g}, "
+        f"{before:,.0f} MiB before, {peak_mib():,.0f} at its peak",
+        flush=True,
+    )
+
+
+def main(given: list[str]) -> None:
+    """Run each contestant in a process of its own, whose memory is measured."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("sizes", type=int, nargs="*", default=[])
+    parser.add_argument("--glum", action="store_true")
+    parser.add_argument("--only")
+    chosen = parser.parse_args(given)
+    sizes = [*chosen.sizes, *[1_000_000, 100_000, 30][len(chosen.sizes) :]]
+    if chosen.only:
+        frame = table(*sizes)
+        fit_glum(frame) if chosen.only == "glum" else fit_daskglm(frame, chosen.only)
+        return
+    print(f"{sizes[0]:,} rows, {sizes[1]:,} levels, {sizes[2]} numbers", flush=True)
+    for each in ("newton", "auto", *(["glum"] if chosen.glum else [])):
+        command = [sys.executable, "-m", "benchmarks.elimination", *map(str, sizes)]
+        subprocess.run([*command, "--only", each], check=False)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

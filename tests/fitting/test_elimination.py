@@ -1,0 +1,210 @@
+"""Fits whose Hessians have a diagonal block against the same rows as sparse ones, and the oracle."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+import daskglm
+from daskglm.core.block_hessian import BlockHessian
+from daskglm.core.facts import DataSummary
+from daskglm.core.requests import Problem
+from daskglm.data.partitions import partitions
+from daskglm.engines.local import Local
+from daskglm.estimators.tables import AliasedColumnWarning
+from daskglm.losses.table import LOSSES
+from daskglm.objectives import elimination
+from daskglm.objectives.primal import Objective
+from daskglm.solvers.newton import newton
+from tests.kernels import coded_cases
+from tests.oracle.problem import Reference
+
+LEVELS = 60
+
+
+@pytest.fixture(autouse=True)
+def formed(monkeypatch):
+    """Small Hessians have blocks, too; the number of levels of each that is formed."""
+    monkeypatch.setattr(elimination, "MOST_WHOLE", 20)
+    found, made = [], BlockHessian.of_sums.__func__
+
+    def of_sums(cls, *given):
+        hessian = made(cls, *given)
+        found.append(len(hessian.levels))
+        return hessian
+
+    monkeypatch.setattr(BlockHessian, "of_sums", classmethod(of_sums))
+    return found
+
+
+def table(loss="logistic", n=1500, dtype=float, seed=0):
+    """A frame with a large factor, a small one, a column for splines, numbers, and beside."""
+    rng = np.random.default_rng(seed)
+    tail, kind = rng.integers(0, LEVELS, n), rng.integers(0, 4, n)
+    frame = pd.DataFrame({"hour": rng.random(n)})
+    for j in range(3):
+        frame[f"x{j}"] = rng.normal(size=n).astype(dtype)
+    frame["tail"] = pd.Categorical.from_codes(tail, [f"t{k:02d}" for k in range(LEVELS)])
+    frame["kind"] = pd.Categorical.from_codes(kind, list("abcd"))
+    z = 0.4 * rng.normal(size=LEVELS)[tail] + 0.5 * kind / 4 + np.sin(6 * frame["hour"]) / 2
+    z = (z + 0.3 * frame["x0"]).to_numpy(float)
+    if loss == "logistic":
+        frame["y"] = (rng.random(n) < 1 / (1 + np.exp(-z))).astype(int)
+    elif loss == "poisson":
+        frame["y"] = rng.poisson(np.exp(z)).astype(float)
+    elif loss == "gamma":
+        frame["y"] = np.exp(z) * rng.gamma(3.0, size=n)
+    else:
+        frame["y"] = z + rng.normal(size=n)
+    return frame, rng.random(n) + 0.5, rng.normal(size=n) / 3.0
+
+
+def fit(frame, **how):
+    schema = {"splines": {"hour": 5}}
+    return daskglm.fit(frame, "y", schema=schema, solver="newton", **how)
+
+
+def by_all_entries(monkeypatch, frame, **how):
+    """The fit with Hessians of all entries."""
+    with monkeypatch.context() as patch:
+        patch.setattr(elimination, "MOST_WHOLE", 10**9)
+        return fit(frame, **how)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("C", [1.0, 1e4])
+@pytest.mark.parametrize("loss", ["logistic", "poisson", "gamma", "squared"])
+def test_coefficients_are_those_of_whole_hessians(loss, C, beside, dtype, monkeypatch, formed):
+    frame, weight, offset = table(loss, dtype=dtype)
+    how = {"loss": loss, "C": C, "tol": 1e-12}
+    if beside:
+        how |= {"sample_weight": weight, "offset": offset}
+    found = fit(frame, **how)
+    assert set(formed) == {LEVELS}
+    formed.clear()
+    wanted = by_all_entries(monkeypatch, frame, **how)
+    assert not formed
+    assert found.report_.converged
+    scale = np.abs(wanted.coef_).max()
+    np.testing.assert_allclose(found.coef_, wanted.coef_, rtol=0, atol=1e-8 * scale)
+    np.testing.assert_allclose(found.intercept_, wanted.intercept_, rtol=0, atol=1e-8 * scale)
+    assert found.report_.passes <= wanted.report_.passes + 1
+    assert found.report_.relative_gap <= 1e-12
+
+
+@pytest.mark.parametrize("loss", ["logistic", "poisson", "gamma", "squared"])
+def test_fits_without_a_penalty(loss, monkeypatch, formed):
+    frame, _, _ = table(loss, n=6000)
+    how = {"loss": loss, "C": np.inf, "tol": 1e-10}
+    found = fit(frame, **how)
+    assert set(formed) == {LEVELS - 1}
+    wanted = by_all_entries(monkeypatch, frame, **how)
+    assert found.report_.converged
+    scale = np.abs(wanted.coef_).max()
+    np.testing.assert_allclose(found.coef_, wanted.coef_, rtol=0, atol=1e-6 * scale)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "poisson"])
+def test_separated_levels_are_named(loss, monkeypatch, formed):
+    frame, _, _ = table(loss, n=6000)
+    frame.loc[frame["tail"] == "t07", "y"] = 0
+    messages = []
+    for how in (fit, lambda *given, **more: by_all_entries(monkeypatch, *given, **more)):
+        with pytest.warns(ConvergenceWarning) as seen:
+            found = how(frame, loss=loss, C=np.inf)
+        assert not found.report_.converged
+        messages.append(str(seen[0].message))
+    assert "column 'tail[t07]'" in messages[0]
+    assert messages[0] == messages[1]
+    assert formed
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_dependent_columns_are_told(loss, formed):
+    frame, _, _ = table(loss, n=6000)
+    frame["x2"] = frame["x0"] - 2.0 * frame["x1"]
+    with pytest.warns(AliasedColumnWarning, match="1 columns depend on others before them: x2"):
+        found = fit(frame, loss=loss, C=np.inf)
+    assert found.report_.converged
+    assert "x2" not in found.feature_names_out_
+    assert formed
+
+
+def test_two_workers_and_rows_that_are_read_anew(client, formed):
+    dd = pytest.importorskip("dask.dataframe")
+    frame, _, _ = table("poisson", n=4000)
+    wanted = fit(frame, loss="poisson", tol=1e-10)
+    lazy = dd.from_pandas(frame, npartitions=4)
+    for how in ({"client": client}, {"out_of_core": True, "client": None}):
+        formed.clear()
+        found = fit(lazy, loss="poisson", tol=1e-10, **how)
+        assert set(formed) == {LEVELS}
+        np.testing.assert_allclose(found.coef_, wanted.coef_, rtol=0, atol=1e-9)
+
+
+def objective(loss, C, seed, k=3, n=160, dtype=float):
+    """An objective over random coded rows, and what the oracle says of it."""
+    X = coded_cases.coded(
+        n, k=k, seed=seed, dtype=dtype, counts=((4,), (30,), (40,)), ranks=(2, 0, 1)
+    )
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=n)
+    y = {"poisson": rng.poisson(np.exp(z)).astype(float), "gamma": np.exp(z)}.get(loss, z)
+    y = np.where(z > 0, 1.0, -1.0) if loss == "logistic" else y
+    known = LOSSES[loss]
+    rows = Local(partitions(X, y, None, classify=known.classifies).load())
+    problem = Problem(known.ref, 1.0 if known.classifies else None)
+    made = Objective(rows, problem, known, C=C, fit_intercept=False)
+    return made, Reference(loss, coded_cases.sparse(X), y, C, False)
+
+
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e3, 1e7])
+@pytest.mark.parametrize("loss", ["logistic", "poisson", "gamma", "squared"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_gap_is_not_below_the_truth(loss, C, dtype, formed):
+    for seed in range(2):
+        made, truth = objective(loss, C, seed, dtype=dtype)
+        points = [each.point for each, _ in zip(newton(made, made.origin), range(20), strict=False)]
+        assert formed
+        least = truth.least(points[-1].w, 0.0)
+        for point in points:
+            true = float(truth.value(point.w, 0.0) - least)
+            noise = float(truth.noise(point.w, 0.0))
+            assert point.excess >= true - noise
+        assert points[-1].relative_gap < 1e-6 or C > 1e6
+
+
+# ---- the rule
+def test_a_block_is_for_large_factors_that_save(monkeypatch):
+    monkeypatch.setattr(elimination, "MOST_WHOLE", 2000)
+    of = elimination.largest_factor
+    facts = DataSummary(factors=((0, 10), (10, 4000), (4000, 4100)))
+    assert of(facts, 4200) == (10, 4000)
+    assert of(facts, 1900) is None
+    assert of(DataSummary(factors=((0, 400),)), 4200) is None  # saves little
+    assert of(DataSummary(), 4200) is None
+    assert of(DataSummary(factors=((0, 4200),)), 4200) is None  # nothing is left
+    assert of(DataSummary(factors=((0, 10**6),)), 10**6 + 400) is None  # takes too much memory
+
+
+def test_facts_of_both_have_the_factors_of_both():
+    one = DataSummary(n_features=9, factors=((0, 3), (3, 7)))
+    assert one.merge(DataSummary()).factors == one.factors
+    assert DataSummary().merge(one).factors == one.factors
+    assert one.merge(DataSummary(n_features=9, factors=((3, 7),))).factors == ((3, 7),)
+    assert one.merge(DataSummary(n_features=9)).factors == ()
+
+
+def test_objectives_that_have_no_block():
+    made, _ = objective("logistic", 1.0, 0)
+    start, stop = made.block
+    assert (start, stop) in made.engine.facts.factors
+    assert made.on_columns(np.arange(30), 1).block is None
+
+
+def test_auto_takes_newtons_method(formed):
+    frame, _, _ = table("logistic", n=1500)
+    found = daskglm.fit(frame, "y", tol=1e-9)
+    assert found.report_.solver == "newton"
+    assert f"{LEVELS} of them eliminated" in found.report_.why
