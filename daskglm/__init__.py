@@ -27,12 +27,16 @@ if TYPE_CHECKING:
     from daskglm.estimators.ordinal import OrdinalRegression
     from daskglm.estimators.penalty_cv import ElasticNetCV, LassoCV
     from daskglm.estimators.persistence import load, save
+    from daskglm.estimators.pipeline import Pipeline
     from daskglm.estimators.quantile import QuantileRegressor
     from daskglm.estimators.regularization_path import RegularizationPath, regularization_path
     from daskglm.estimators.ridge import Ridge
     from daskglm.estimators.svm import LinearSVC
     from daskglm.estimators.svr import LinearSVR
+    from daskglm.estimators.tables import AliasedColumnWarning
     from daskglm.fitting.report import Report
+    from daskglm.frames.design import UnseenLevelWarning
+    from daskglm.frames.schema import Schema
     from daskglm.losses.base import Loss
     from daskglm.losses.table import register_loss
 
@@ -41,6 +45,7 @@ __version__ = "0.2.0"
 # Where the public names are: their modules are imported when a name is first asked for (PEP 562),
 # since scikit-learn, SciPy, pandas and numba take seconds to import.
 _MODULES = {
+    "AliasedColumnWarning": "estimators.tables",
     "ElasticNet": "estimators.lasso",
     "ElasticNetCV": "estimators.penalty_cv",
     "GammaRegressor": "estimators.families",
@@ -58,11 +63,14 @@ _MODULES = {
     "LogisticRegressionCV": "estimators.cross_validation",
     "Loss": "losses.base",
     "OrdinalRegression": "estimators.ordinal",
+    "Pipeline": "estimators.pipeline",
     "PoissonRegressor": "estimators.families",
     "QuantileRegressor": "estimators.quantile",
     "Report": "fitting.report",
     "Ridge": "estimators.ridge",
+    "Schema": "frames.schema",
     "TweedieRegressor": "estimators.families",
+    "UnseenLevelWarning": "frames.design",
     "fit": "estimators.functional",
     "likelihood_ratio_test": "estimators.likelihood_ratio",
     "load": "estimators.persistence",
@@ -73,6 +81,7 @@ _MODULES = {
     "save": "estimators.persistence",
 }
 __all__ = [
+    "AliasedColumnWarning",
     "ElasticNet",
     "ElasticNetCV",
     "GammaRegressor",
@@ -90,12 +99,15 @@ __all__ = [
     "LogisticRegressionCV",
     "Loss",
     "OrdinalRegression",
+    "Pipeline",
     "PoissonRegressor",
     "QuantileRegressor",
     "RegularizationPath",
     "Report",
     "Ridge",
+    "Schema",
     "TweedieRegressor",
+    "UnseenLevelWarning",
     "fit",
     "likelihood_ratio_test",
     "load",

@@ -37,7 +37,16 @@ RAISE = {
     "ConvergenceWarning: gd": lambda: daskglm.fit(X, y, max_iter=1, solver="gd"),
     "ConvergenceWarning: the classes": lambda: daskglm.fit(X, y, C=np.inf),
     "ValueError: X contains NaN": missing,
-    "ValueError: X has values": lambda: daskglm.fit(pd.DataFrame({"a": ["x", "y"] * 100}), y),
+    "ValueError: X has values": lambda: daskglm.fit(np.array([["x"], ["y"]] * 100), y),
+    "ValueError: column 'a' is text": lambda: daskglm.fit(
+        pd.DataFrame({"a": ["1.5", "2"] * 100}), y
+    ),
+    "ValueError: column 'a' has 200": lambda: daskglm.fit(
+        pd.DataFrame({"a": [f"id {i}" for i in range(200)]}), y
+    ),
+    "ValueError: row 0, column 'a' has the level": lambda: daskglm.fit(
+        pd.DataFrame({"a": ["x", "y"] * 100}), y
+    ).predict(pd.DataFrame({"a": ["new"]})),
     "ValueError: all rows": lambda: daskglm.fit(X, np.ones(200)),
     "ValueError: Unknown label": lambda: daskglm.fit(X, X[:, 0]),
     "ValueError: Found input": lambda: daskglm.fit(X, y[:-1]),
@@ -45,9 +54,6 @@ RAISE = {
         LAZY[:, LAZY[0] > 0], da.from_array(y, chunks=50)
     ),
     "ValueError: X has 3": lambda: daskglm.LogisticRegression().fit(X, y).predict(X[:, :3]),
-    "ValueError: column 'a' has dtype category": lambda: daskglm.fit(
-        pd.DataFrame({"a": pd.Categorical([1, 2] * 100)}), y
-    ),
     "ValueError: PoissonRegressor was": lambda: (
         daskglm.PoissonRegressor().fit(X, y, exposure=1.0 + y).score(X, y)
     ),

@@ -34,7 +34,7 @@ class Named:
 
     Parameters
     ----------
-    rows : rows of a block, or list of delayed blocks
+    rows : rows of a block, dask array, or list of delayed blocks
     names : tuple of str
         One for each feature.
     frames : tuple of delayed objects

@@ -8,15 +8,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import scipy.sparse as sp
 
 from daskglm.core.device import gpu, on_device
+from daskglm.data.sparse_rows import canonical
 from daskglm.data.values import Place, as_float, refuse_no_numbers, refuse_text
 
 
 def frame_rows(frame: Any, place: Place) -> Any:
     """Return rows of a pandas or cuDF frame as C ordered floats, on the same device.
 
-    Columns of objects and strings are converted if they hold numbers, as `np.asarray` does.
+    Columns of objects and strings are converted if they hold numbers, as `np.asarray` does. A frame
+    whose columns are sparse, most of them, becomes CSR.
 
     Raises
     ------
@@ -36,12 +40,48 @@ def frame_rows(frame: Any, place: Place) -> Any:
         )
         floats = frame.astype(np.float32 if exact else np.float64)
         return gpu().xp.ascontiguousarray(floats.to_cupy(na_value=np.nan))
+    if is_sparse_frame(frame):
+        return canonical(_csr(frame, place), place)
     if any(kind not in "fiub" for kind in kinds):
         return _converted(frame, kinds, place)
     # nullable columns: missing becomes NaN
     if any(not isinstance(dtype, np.dtype) for dtype in frame.dtypes):
         return np.ascontiguousarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
     return np.ascontiguousarray(as_float(frame.to_numpy(), f"{place}X"))
+
+
+def is_sparse_frame(frame: Any) -> bool:
+    """Return whether more columns of a pandas frame are sparse, of numbers with 0 left out, than
+    not.
+    """
+    dtypes = list(frame.dtypes) if isinstance(frame, pd.DataFrame) else []
+    return 2 * sum(map(_leaves_out_zeros, dtypes)) > len(dtypes)
+
+
+def _leaves_out_zeros(dtype: Any) -> bool:
+    return isinstance(dtype, pd.SparseDtype) and dtype.kind in "fiub" and not dtype.fill_value
+
+
+def _csr(frame: Any, place: Place) -> sp.csr_matrix:
+    """Return a frame, some of whose columns are sparse, as CSR: no column becomes dense."""
+    indices, values = [], []
+    for j, dtype in enumerate(frame.dtypes):
+        column = frame.iloc[:, j]
+        if _leaves_out_zeros(dtype):
+            array = column.array
+            indices.append(array.sp_index.to_int_index().indices)
+            values.append(np.asarray(array.sp_values))
+        else:
+            floats = frame_rows(frame.iloc[:, [j]].astype(_dense_dtype(dtype)), place)[:, 0]
+            indices.append(np.flatnonzero(floats))
+            values.append(floats[indices[-1]])
+    data = as_float(np.concatenate(values), f"{place}X")
+    indptr = np.cumsum([0, *map(len, indices)])
+    return sp.csc_matrix((data, np.concatenate(indices), indptr), shape=frame.shape).tocsr()
+
+
+def _dense_dtype(dtype: Any) -> Any:
+    return dtype.subtype if isinstance(dtype, pd.SparseDtype) else dtype
 
 
 def with_features(frame: Any, features: Sequence[str], *, place: Place) -> Any:
@@ -107,9 +147,10 @@ def numbers(values: np.ndarray, place: Place, column: str | None = None) -> np.n
                 where = place.row(at[0]) + (
                     f", {place.column(at[1])}" if column is None else column
                 )
+                hint = ", or give a dataframe, whose text is levels" if column is None else ""
                 raise type(error)(
                     f"X has values that are not numbers ({error}): {where} is {values[at]!r}; "
-                    "encode it before fit"
+                    f"encode it before fit{hint}"
                 ) from error
         raise
     if column is None:  # of a frame, a column of text that holds numbers is converted

@@ -157,7 +157,9 @@ def partitions(
                 f"{name} is a dask {type(values).__name__}: give a dask array or dataframe"
             )
     if is_dask(X):
-        return (_from_frame if is_frame(X) else _from_array)(X, given, how)
+        if is_frame(X):
+            return _from_frame(X, given, how)
+        return _from_array(X, given, how, None if named is None else named.names)
     if isinstance(X, (list, tuple)) and len(X) and all(is_delayed(part) for part in X):
         return _from_delayed(X, given, how, named)
     if isinstance(X, str):
@@ -400,7 +402,9 @@ def _block_of_parts(
 
 
 # ---- arrays
-def _from_array(X: Any, given: dict[str, Any], how: dict[str, Any]) -> Partitions:
+def _from_array(
+    X: Any, given: dict[str, Any], how: dict[str, Any], columns: tuple[str, ...] | None
+) -> Partitions:
     if X.ndim != 2:
         raise ValueError(f"X has {X.ndim} dimension(s); expected rows and columns (reshape to 2-D)")
     if np.isnan(X.shape[1]):
@@ -414,8 +418,11 @@ def _from_array(X: Any, given: dict[str, Any], how: dict[str, Any]) -> Partition
         X = whole_rows(X)
     collections = tuple(values for values in (X, *given.values()) if is_dask(values))
     make, parts, constants = _maker(), bundles(X, like_partitions(X, given)), _constants(given)
-    lazy = [make(part, place=Place(i), constants=constants, **how) for i, part in enumerate(parts)]
-    return Partitions(None, lazy, None, collections, nbytes=_bytes_of(X), **how)
+    lazy = [
+        make(part, place=Place(i, columns), constants=constants, **how)
+        for i, part in enumerate(parts)
+    ]
+    return Partitions(None, lazy, columns, collections, nbytes=_bytes_of(X), **how)
 
 
 def whole_rows(X: Any) -> Any:

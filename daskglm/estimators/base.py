@@ -17,6 +17,7 @@ from daskglm.core.decisions import predicted
 from daskglm.core.device import on_device
 from daskglm.data.beside import refuse_another_order
 from daskglm.data.containers import Named, plain
+from daskglm.data.frames import is_sparse_frame
 from daskglm.data.partitions import feature_names, is_lazy
 from daskglm.data.targets import in_memory, rows_of
 from daskglm.data.values import Place
@@ -143,7 +144,8 @@ class LinearModel(BaseEstimator):
         _refuse_empty_array(X)
         roles = {"sample_weight": sample_weight, **beside}
         roles = {role: name for role, name in roles.items() if isinstance(name, str)}
-        known = Known(feature_names(X, y, *roles.values()), added_in(beside), roles)
+        names, told = feature_names(X, y, *roles.values()), isinstance(X, Named)
+        known = Known(names, added_in(beside), roles, told=told)
         return (*((X, y, sample_weight) if is_lazy(X) else in_memory(X, y, sample_weight)), known)
 
     def _fit_now(
@@ -167,8 +169,11 @@ class LinearModel(BaseEstimator):
             self.schema_ = known.design
             self.n_features_in_ = len(known.design.columns)
             self.feature_names_out_ = np.array(known.design.names, dtype=object)
-        if known.names is not None:
-            self.feature_names_in_ = known.names
+        names = known.names
+        if known.told:
+            self.feature_names_out_, names = np.asarray(names), None
+        if names is not None:
+            self.feature_names_in_ = names
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self.report_, self.record_ = trained.report, trained.record
@@ -217,9 +222,15 @@ class LinearModel(BaseEstimator):
             pass  # by names, or rows of coefficients
         elif isinstance(X, (list, tuple)) and is_lazy(X):
             X = list(X)
-        elif hasattr(X, "map_partitions") or hasattr(X, "map_blocks") or on_device(X):
-            if hasattr(X, "_meta") and hasattr(X._meta, "columns"):
-                _check_feature_names(self, X._meta, reset=False)
+        elif (
+            hasattr(X, "map_partitions")
+            or hasattr(X, "map_blocks")
+            or on_device(X)
+            or is_sparse_frame(X)
+        ):
+            meta = X if is_sparse_frame(X) else getattr(X, "_meta", None)
+            if hasattr(meta, "columns"):
+                _check_feature_names(self, meta, reset=False)
             if X.ndim != 2 or X.shape[1] != self.n_features_in_:
                 width = X.shape[1] if X.ndim == 2 else f"{X.ndim} dimension(s) instead of 2 and no"
                 raise ValueError(

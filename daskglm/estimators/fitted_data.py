@@ -22,13 +22,15 @@ class Known(NamedTuple):
     """Names of the features of a fit, where they have names, and which of `ADDED` it was given.
 
     `roles` are the columns beside the features that were given by name, `design` that of a table
-    with levels.
+    with levels. Names are `told` where rows had none and an encoder has told them: later rows have
+    none either.
     """
 
     names: np.ndarray | None
     fitted_with: tuple[str, ...] = ()
     roles: Mapping[str, str] = MappingProxyType({})
     design: Any = None
+    told: bool = False
 
 
 def added_in(beside: Mapping[str, Any]) -> tuple[str, ...]:

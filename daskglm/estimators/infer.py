@@ -62,7 +62,9 @@ def inference_of(
     columns = None if names is None else tuple(map(str, names))
     data = _partitions(model, X, beside, loss, names if design is None else None)
     d = count_of_coefficients(model)
-    of = names_of(columns, d, fit_intercept=record.fit_intercept)
+    told = getattr(model, "feature_names_out_", None)  # by an encoder, of rows without names
+    labels = columns if columns is not None or told is None else tuple(told)
+    of = names_of(labels, d, fit_intercept=record.fit_intercept)
     order: tuple[int, ...] = ()
     if joint is not None:
         of, order = joint.names(of[:d]), joint.order

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from daskglm.data.containers import plain
+from daskglm.data.containers import Named, plain
 from daskglm.data.partitions import feature_names, is_lazy
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.base import LinearModel, same
@@ -150,7 +150,7 @@ class Ridge(RegressorMixin, LinearModel):
         settings = [self._with_alpha(alpha)._settings(**more) for alpha in alphas]
         for each in settings:
             each.check()
-        known = Known(feature_names(X, y, sample_weight))
+        known = Known(feature_names(X, y, sample_weight), told=isinstance(X, Named))
         start = self._start(start)
         y = y if targets > 1 else np.reshape(y, (-1, 1))
 

@@ -105,7 +105,7 @@ def _factor(schema: Schema, name: str, column: Levels, *, keep: bool) -> Factor:
         given = given.get(name)
         if given is not None and not (isinstance(given, str) and given in BASES):
             _check_level(given, name, levels)
-    elif given is None and not keep:
+    if given is None and not keep:
         given = "first"
     usual = 0
     if given == "most_frequent" and given not in levels:

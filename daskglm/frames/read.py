@@ -91,6 +91,8 @@ def width_of(levels: int) -> type[np.unsignedinteger]:
 def _column(column: Any, name: str, factor: bool | None, place: Place) -> Any:
     """Return a column as `Codes` or numbers; `factor` says which, None: its dtype does."""
     where = f"{place}column {name!r}"
+    if isinstance(column.dtype, pd.SparseDtype):
+        column = column.sparse.to_dense()
     dtype = column.dtype
     refuse_times(dtype, where)
     if isinstance(dtype, pd.CategoricalDtype):

@@ -102,6 +102,12 @@ def test_the_base_level_is_chosen(base):
         assert f"area[{TABLE.area.mode()[0]}]" not in names
 
 
+def test_a_base_level_of_one_factor_leaves_the_others_theirs():
+    model = fitted(alpha=0.0, schema={**SCHEMA, "base": {"area": "d"}})
+    wanted = set(one_hot(TABLE, FACTORS, base=True)) - {"area[d]"} | {"area[a]"}
+    assert set(model.feature_names_out_) == wanted
+
+
 # ---- roles
 def test_roles_by_name_are_used_again_where_the_table_has_them():
     rows = TABLE.drop(columns="claims")
