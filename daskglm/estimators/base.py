@@ -165,11 +165,12 @@ class LinearModel(BaseEstimator):
         self.fitted_with_, self.roles_ = known.fitted_with, dict(known.roles)
         for name in ("schema_", "feature_names_out_"):
             self.__dict__.pop(name, None)
+        names = known.names
         if known.design is not None:
             self.schema_ = known.design
-            self.n_features_in_ = len(known.design.columns)
+            names = np.array(known.design.columns, dtype=object)
+            self.n_features_in_ = len(names)
             self.feature_names_out_ = np.array(known.design.names, dtype=object)
-        names = known.names
         if known.told:
             self.feature_names_out_, names = np.asarray(names), None
         if names is not None:

@@ -46,12 +46,16 @@ def inference_of(
     settings = record.settings(out_of_core=where["out_of_core"], threads=threads)
     settings.check(one_fit=True)
     loss = record.of_loss
-    config.check(loss, settings, clusters=beside["clusters"] is not None)
+    roles = dict(getattr(model, "roles_", {}))
+    if config.covariance != "cluster":
+        roles.pop("clusters", None)
+    clustered = beside["clusters"] is not None or "clusters" in roles
+    config.check(loss, settings, clusters=clustered)
     _check_kind(record)
     joint = joint_parameters(model, loss, config.reference, intercept=record.fit_intercept)
     w = _coefficients(model, settings) if joint is None else joint.params
     X = plain(X)
-    beside = with_roles(getattr(model, "roles_", {}), X, beside)
+    beside = with_roles(roles, X, beside)
     check_added(model, "inference", beside)
     design = design_of_model(model)
     if design is None:
