@@ -26,6 +26,9 @@ from daskglm.fitting.runner import rows_of
 from daskglm.losses.base import Loss
 from daskglm.worker.prediction import dense
 
+# Coefficients of which a covariance is formed: one of 3.2 GB, and a few more beside it. Chosen.
+MOST_COEFFICIENTS = 20_000
+
 
 def inference_of(
     model: Any, X: Any, beside: Mapping[str, Any], config: InferenceConfig, **where: Any
@@ -66,6 +69,11 @@ def inference_of(
     columns = None if names is None else tuple(map(str, names))
     data = _partitions(model, X, beside, loss, names if design is None else None)
     d = count_of_coefficients(model)
+    if d > MOST_COEFFICIENTS:
+        raise ValueError(
+            f"X has {d:,} coefficients, whose covariance takes {8e-9 * d * d:.3g} GB, and several "
+            f"times that to be made: inference is for up to {MOST_COEFFICIENTS:,}"
+        )
     told = getattr(model, "feature_names_out_", None)  # by an encoder, of rows without names
     labels = columns if columns is not None or told is None else tuple(told)
     of = names_of(labels, d, fit_intercept=record.fit_intercept)
