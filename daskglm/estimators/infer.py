@@ -57,8 +57,7 @@ def inference_of(
     _check_kind(record)
     joint = joint_parameters(model, loss, config.reference, intercept=record.fit_intercept)
     w = _coefficients(model, settings) if joint is None else joint.params
-    X = plain(X)
-    beside = with_roles(roles, X, beside)
+    beside = with_roles(roles, plain(X), beside)
     check_added(model, "inference", beside)
     design = design_of_model(model)
     if design is None:
