@@ -234,8 +234,11 @@ def from_samples(objective: Objective, tol: float) -> Model | None:
 
     A sample of m rows has its optimum about d / (2 m) of the value above that of all rows, and is
     solved to that (the Adaptive Newton of Mokhtari, Daneshmand, Lucchi, Hofmann & Ribeiro 2016).
-    Returns None where samples would not pay.
+    Returns None where samples would not pay: a factor of thousands of levels has few rows of each
+    in a sample, and without a penalty levels whose few rows are alike go off to infinity.
     """
+    if objective.block is not None and not objective.is_penalised:
+        return None
     sizes = sample_sizes(objective.engine.facts, objective.size, tol, outputs=objective.outputs)
     if not objective.engine.capabilities.cheap_samples or not sizes:
         return None
@@ -313,7 +316,7 @@ def cost(workload: Workload) -> float:
         return steps
 
     sizes = sample_sizes(summary, workload.size, workload.tol, outputs=workload.outputs)
-    if workload.samples and sizes:
+    if workload.samples and sizes and (workload.penalised or workload.block is None):
         more = 0.0 if workload.quadratic else costs.HESSIANS_PER_DECADE * workload.decades
         hessians = (costs.SAMPLED_HESSIANS + more) * workload.gram
         factors = costs.SAMPLED_FACTORS * (workload.factorisation + entry_passes(summary))
