@@ -276,7 +276,7 @@ class LinearModel(BaseEstimator):
         >>> import daskglm, pandas
         >>> frame = pandas.DataFrame({"area": ["a", "b", "b"], "y": [1.0, 2.0, 2.0]})
         >>> score = daskglm.PoissonRegressor(alpha=0).fit(frame, "y").scorer()
-        >>> round(score({"area": "b"}), 6)
+        >>> round(float(score({"area": "b"})), 6)
         2.0
         """
         check_choice(method, "method", [name for name in SCORED if hasattr(self, name)])
