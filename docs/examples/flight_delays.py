@@ -16,8 +16,8 @@ import daskglm
 
 # %%
 # All flights that left New York in 2013 and arrived. One that arrives more than 15 minutes after
-# its schedule is late. The table goes in as it is: each value of a column of text has a coefficient,
-# and each value of the numbers that the schema names, since hours and months are no quantities here.
+# its schedule is late. The table goes in as it is: each value of a column of text has a
+# coefficient, and so has each hour and month, which the schema names, since they are numbers.
 
 arrived = flights[flights["arr_delay"].notna()]
 days = pd.to_datetime(arrived[["year", "month", "day"]])

@@ -16,8 +16,8 @@ from insurance_datasets import MOTOR_TRUE_FREQ_PARAMS, MOTOR_TRUE_SEV_PARAMS, lo
 import daskglm
 
 # %%
-# 50,000 policies. Young drivers' effect fades between 25 and 30. The area is text, and stays so: each
-# area but the first has a coefficient. Booleans have one.
+# 50,000 policies. Young drivers' effect fades between 25 and 30. The area is text, and stays so:
+# each area but the first has a coefficient. Booleans have one.
 
 policies = load_motor(50_000, seed=42)
 age = policies["driver_age"]
