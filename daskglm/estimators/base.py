@@ -165,11 +165,12 @@ class LinearModel(BaseEstimator):
         self.fitted_with_, self.roles_ = known.fitted_with, dict(known.roles)
         for name in ("schema_", "feature_names_out_"):
             self.__dict__.pop(name, None)
+        names = known.names
         if known.design is not None:
             self.schema_ = known.design
-            self.n_features_in_ = len(known.design.columns)
+            names = np.array(known.design.columns, dtype=object)
+            self.n_features_in_ = len(names)
             self.feature_names_out_ = np.array(known.design.names, dtype=object)
-        names = known.names
         if known.told:
             self.feature_names_out_, names = np.asarray(names), None
         if names is not None:
@@ -276,7 +277,7 @@ class LinearModel(BaseEstimator):
         >>> import daskglm, pandas
         >>> frame = pandas.DataFrame({"area": ["a", "b", "b"], "y": [1.0, 2.0, 2.0]})
         >>> score = daskglm.PoissonRegressor(alpha=0).fit(frame, "y").scorer()
-        >>> round(float(score({"area": "b"})), 6)
+        >>> print(round(score({"area": "b"}), 6))
         2.0
         """
         check_choice(method, "method", [name for name in SCORED if hasattr(self, name)])

@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
+from daskglm.core.arguments import shown
 from daskglm.estimators import csv_columns
 from daskglm.estimators.persistence import writable
 
@@ -141,7 +142,7 @@ def _target(columns: list[str], taken: Collection[str]) -> str:
     """Return the last column that is not named for something else."""
     left = [name for name in columns if name not in taken]
     if not left:
-        raise ValueError("the data have no column for the target: all are named otherwise")
+        raise ValueError(f"none of the columns is left for the target: {shown(columns)}")
     return left[-1]
 
 
@@ -234,7 +235,7 @@ def placed(path: str, kind: str, dtypes: Mapping[str, Any], partitions: int = 0)
                 if found:
                     raise ValueError(f"{name}, {found}") from error
         if any(part in said for part in _OTHER_COLUMNS) and (found := _other_columns(path, kind)):
-            raise ValueError(found) from error
+            raise ValueError(f"{found}") from error
         at = _PARTITION.search(said)
         of = files_by_partition(path, kind, partitions) if at else []
         if at and int(at[1]) < len(of) and of[int(at[1])] not in said:

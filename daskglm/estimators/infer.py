@@ -26,6 +26,9 @@ from daskglm.fitting.runner import rows_of
 from daskglm.losses.base import Loss
 from daskglm.worker.prediction import dense
 
+# Coefficients of which a covariance is formed: one of 3.2 GB, and a few more beside it. Chosen.
+MOST_COEFFICIENTS = 20_000
+
 
 def inference_of(
     model: Any, X: Any, beside: Mapping[str, Any], config: InferenceConfig, **where: Any
@@ -46,12 +49,15 @@ def inference_of(
     settings = record.settings(out_of_core=where["out_of_core"], threads=threads)
     settings.check(one_fit=True)
     loss = record.of_loss
-    config.check(loss, settings, clusters=beside["clusters"] is not None)
+    roles = dict(getattr(model, "roles_", {}))
+    if config.covariance != "cluster":
+        roles.pop("clusters", None)
+    clustered = beside["clusters"] is not None or "clusters" in roles
+    config.check(loss, settings, clusters=clustered)
     _check_kind(record)
     joint = joint_parameters(model, loss, config.reference, intercept=record.fit_intercept)
     w = _coefficients(model, settings) if joint is None else joint.params
-    X = plain(X)
-    beside = with_roles(getattr(model, "roles_", {}), X, beside)
+    beside = with_roles(roles, plain(X), beside)
     check_added(model, "inference", beside)
     design = design_of_model(model)
     if design is None:
@@ -62,6 +68,11 @@ def inference_of(
     columns = None if names is None else tuple(map(str, names))
     data = _partitions(model, X, beside, loss, names if design is None else None)
     d = count_of_coefficients(model)
+    if d > MOST_COEFFICIENTS:
+        raise ValueError(
+            f"X has {d:,} coefficients, whose covariance takes {8e-9 * d * d:.3g} GB, and several "
+            f"times that to be made: inference is for up to {MOST_COEFFICIENTS:,}"
+        )
     told = getattr(model, "feature_names_out_", None)  # by an encoder, of rows without names
     labels = columns if columns is not None or told is None else tuple(told)
     of = names_of(labels, d, fit_intercept=record.fit_intercept)

@@ -123,9 +123,8 @@ def taken(
         raise ValueError(
             f"{type(model).__name__} requires y to be passed, but the target y is None"
         )
-    X = plain(X)
     named = {"offset": None, "exposure": None, "sample_weight": sample_weight, **beside}
-    beside = with_roles(getattr(model, "roles_", {}), X, named)
+    beside = with_roles(getattr(model, "roles_", {}), plain(X), named)
     check_added(model, method, beside)
     design = design_of_model(model)
     if design is None:

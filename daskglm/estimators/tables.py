@@ -61,6 +61,8 @@ def as_rows(
     one fit, or a list of them. Cost: one pass over the rows of a table.
     """
     given = {"y": y, **beside}
+    if schema.clusters is not None:  # no feature
+        given["clusters"] = schema.clusters
     if not has_levels(X, given, schema):
         _refuse_factors(settings)
         return X, y, settings, known, beside
@@ -71,9 +73,9 @@ def as_rows(
         table = learn(X, given, how, client=running, keep=not first.out_of_core)
         if math.isinf(first.C):
             table = _without_aliased(table, first, schema, running)
-    found = dict(table.beside)
-    y = found.pop("y")
-    known = known._replace(design=table.design)
+    found = {name: table.beside[name] for name in beside}
+    y = table.beside["y"]
+    known = known._replace(design=table.design, roles={**known.roles, **table.design.roles})
     if isinstance(settings, list):
         settings = [for_design(each, table.design) for each in settings]
     else:
@@ -91,8 +93,7 @@ def _without_aliased(table: Table, settings: FitConfig, schema: Schema, client: 
     Raises ValueError for them where the schema says so.
     """
     loss = find(settings.loss)
-    beside = dict(table.beside)
-    data = rows_of(table.X, beside.pop("y"), beside.pop("sample_weight"), loss, **beside)
+    data = rows_of(table.X, loss=loss, **table.beside)
     found = dependent_columns(data, settings, client)
     if not found:
         return table

@@ -56,7 +56,7 @@ class Schema(BaseEstimator):
         out, with a warning, as R does, or refused.
     exposure, offset, sample_weight, clusters : str, optional
         Columns with these roles wherever they are not given otherwise, so that a search or a
-        pipeline carries them.
+        pipeline carries them. Clusters are those of `inference`.
 
     Examples
     --------
@@ -108,8 +108,9 @@ class Schema(BaseEstimator):
 
     @property
     def is_default(self) -> bool:
-        """Whether nothing is said of the features."""
-        given = {**self.get_params(deep=False), **dict.fromkeys(self.roles)}
+        """Whether nothing is said of the features, and nothing but what a fit takes beside them."""
+        beside = dict.fromkeys(name for name in self.roles if name != "clusters")
+        given = {**self.get_params(deep=False), **beside}
         return given == Schema().get_params(deep=False)
 
     def check(self) -> None:

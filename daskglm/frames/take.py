@@ -187,7 +187,7 @@ def _seen_of(
     if client is None:
         found = list(dask.compute(*wanted))
     else:
-        found = client.gather(client.compute(wanted))
+        found = client.gather(client.compute(wanted), asynchronous=False)
     return found, list(zip(reads, (bundle for _, bundle in parts), strict=True))
 
 

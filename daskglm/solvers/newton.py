@@ -308,7 +308,8 @@ def cost(workload: Workload) -> float:
     steps = workload.newton_steps
 
     # the Hessian takes no time to speak of, or none beside reading the rows anew
-    if workload.is_small or (not workload.samples and d <= costs.FEW_FEATURES):
+    few = d <= costs.FEW_FEATURES or workload.block is not None
+    if workload.is_small or (not workload.samples and few):
         return steps
 
     sizes = sample_sizes(summary, workload.size, workload.tol, outputs=workload.outputs)

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
+from daskglm.estimators import infer
 from tests.estimators.inference_cases import CASES, data_of, fitted
 
 DATA = data_of(CASES["logistic"], n=3000)
@@ -347,3 +348,11 @@ def test_exposures_want_a_log_link():
     model = fitted("gamma_inverse", data.X, data.y)
     with pytest.raises(ValueError, match="exposure is given, but loss='gamma_inverse' has no log"):
         model.inference(data.X, data.y, exposure=np.ones(400))
+
+
+def test_more_coefficients_than_a_covariance_can_be_formed_of_are_refused(monkeypatch):
+    X, y = np.random.default_rng(0).normal(size=(50, 4)), np.arange(50.0)
+    model = daskglm.Ridge(alpha=0.0).fit(X, y)
+    monkeypatch.setattr(infer, "MOST_COEFFICIENTS", 3)
+    with pytest.raises(ValueError, match="X has 4 coefficients, whose covariance takes .* up to 3"):
+        model.inference(X, y)

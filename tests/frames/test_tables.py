@@ -1,5 +1,7 @@
 """Fits of tables against fits of their one-hot twins, from every container."""
 
+import asyncio
+
 import dask
 import dask.dataframe as dd
 import numpy as np
@@ -464,3 +466,36 @@ def test_one_level_and_levels_without_weight():
     assert abs(coef["only[x]"]) < 1e-6
     free = fitted(rows.drop(columns="w"), alpha=0.0)
     assert not any(name.startswith("only") for name in free.feature_names_out_)
+
+
+def test_clusters_of_a_schema_are_those_of_inference_and_no_feature():
+    rows = TABLE.assign(firm=np.arange(len(TABLE)) % 40)
+    free = {"alpha": 0.0, "tol": 1e-12}
+    model = daskglm.PoissonRegressor(**free, schema={**SCHEMA, "clusters": "firm"})
+    model.fit(rows, "claims", exposure="years")
+    assert "firm" not in model.feature_names_in_
+    plain = daskglm.PoissonRegressor(**free, schema=SCHEMA)
+    plain.fit(TABLE, "claims", exposure="years")
+    found = model.inference(rows, "claims", covariance="cluster")
+    wanted = plain.inference(TABLE, "claims", covariance="cluster", clusters=rows.firm)
+    np.testing.assert_allclose(found.bse, wanted.bse, rtol=1e-9)
+    np.testing.assert_allclose(
+        model.inference(rows, "claims").bse, plain.inference(TABLE, "claims").bse
+    )
+    numbers = daskglm.Ridge(alpha=0.0, schema={"clusters": "firm"})
+    numbers.fit(rows[["power", "age", "firm", "claims"]], "claims")
+    assert len(numbers.coef_) == 2
+
+
+@pytest.mark.slow
+def test_a_table_is_fitted_from_an_event_loop(_cluster):
+    from distributed import Client
+
+    async def fit():
+        async with Client(_cluster.scheduler_address, asynchronous=True):
+            rows = dd.from_pandas(TABLE, npartitions=3)
+            return await daskglm.fit(
+                rows, "claims", family="poisson", exposure="years", schema=SCHEMA, **HOW
+            )
+
+    np.testing.assert_allclose(asyncio.run(fit()).coef_, MODEL.coef_, atol=1e-11)
