@@ -58,7 +58,8 @@ def write(sides: Sequence[Side], problem: Problem, names: Sequence[str], bound: 
             "Time of each stage",
             pictures.stages(sides),
             f"daskglm's very first fit took {ours.seconds[FIRST_FIT]:.1f} s: it compiles kernels "
-            "that are not on the disk yet, once per machine.",
+            "that are not on the disk yet, once per machine. Columns of text go into its fits as "
+            "they are.",
         ),
         (
             "Largest coefficients",

@@ -18,8 +18,8 @@ SHARE_HELD_OUT = 0.2
 class Problem(NamedTuple):
     """Rows and classes, in random order.
 
-    `table` is a data frame of categories, or a numeric matrix, dense or CSR, that needs no
-    encoding. The last `held_out` rows are not trained on.
+    `table` is a data frame whose columns all have levels, of which `categories` are numbers; or a
+    numeric matrix, dense or CSR. The last `held_out` rows are not trained on.
     """
 
     title: str
@@ -27,6 +27,7 @@ class Problem(NamedTuple):
     table: Any
     y: np.ndarray
     held_out: int
+    categories: tuple[str, ...] = ()
 
 
 def flights() -> Problem:
@@ -44,7 +45,8 @@ def flights() -> Problem:
         f"Which flights arrive more than {LATE_MINUTES} minutes late, or never? Logistic "
         f"regression on {', '.join(KNOWN_BEFORE[:-1])} and {KNOWN_BEFORE[-1]}."
     )
-    return Problem("Flights from New York, 2013", question, table, y, _held_out(y))
+    categories = ("hour", "month")
+    return Problem("Flights from New York, 2013", question, table, y, _held_out(y), categories)
 
 
 def from_file(path: Path) -> Problem:

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import dask
 import dask.array as da
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
@@ -29,6 +29,8 @@ PARTITIONS = 10
 STAGES = ("loading", "encoding", "fitting")
 # A fit before these, on the same rows: it compiles kernels, once per machine.
 FIRST_FIT = "first fit"
+# Column of the classes in a table on the workers.
+CLASS = "class"
 
 
 @dataclass
@@ -59,48 +61,30 @@ class Side:
         }
 
 
-def encoder_of(categories: list[Any] | str = "auto") -> OneHotEncoder:
-    """Return the encoder that both sides use: a column of zeros and ones for each category."""
-    return OneHotEncoder(categories=categories, handle_unknown="ignore")
-
-
-def by_daskglm(client: Client, problem: Problem) -> tuple[Side, OneHotEncoder | None]:
-    """Fit on the workers, to which the rows are sent in partitions."""
+def by_daskglm(client: Client, problem: Problem) -> Side:
+    """Fit on the workers, to which the rows are sent in partitions, a table as it is."""
     side = Side("daskglm, 2 workers")
-    train = len(problem.y) - problem.held_out
-    edges = np.linspace(0, train, PARTITIONS + 1).astype(int)
     with side.stage("loading"):
-        parts = [take(problem.table, slice(lo, hi)) for lo, hi in itertools.pairwise(edges)]
-        sent = client.scatter(parts)
-        y = da.from_array(problem.y[:train], chunks=(tuple(np.diff(edges)),)).persist()
-        wait([sent, y])
-
-    encoder = None
-    with side.stage("encoding"):
-        blocks = [delayed(part) for part in sent]
-        if isinstance(problem.table, pd.DataFrame):
-            found = dask.compute(*(delayed(_categories)(block) for block in blocks))
-            categories = [np.unique(np.concatenate(column)) for column in zip(*found, strict=True)]
-            encoder = encoder_of(categories).fit(problem.table.iloc[:1])
-            blocks = [delayed(encoder.transform)(block) for block in blocks]
-        X = _array(blocks, np.diff(edges), problem, encoder).persist()
-        wait(X)
-
+        X, y = _on_workers(client, problem)
+    schema = {}
+    if isinstance(problem.table, pd.DataFrame):
+        # rows held out may have a level that the others have not, as for the encoder below
+        schema = {"schema": {"categories": problem.categories, "unseen": "zero"}}
     with side.stage(FIRST_FIT):
-        daskglm.fit(X, y)
+        daskglm.fit(X, y, **schema)
     with side.stage("fitting"):
-        side.model = daskglm.fit(X, y, progress=True)
-    return side, encoder
+        side.model = daskglm.fit(X, y, progress=True, **schema)
+    return side
 
 
 def by_scikit_learn(problem: Problem) -> tuple[Side, OneHotEncoder | None]:
-    """Fit in this process, with the same penalty."""
+    """Fit in this process, with the same penalty; a table wants an encoder, which is returned."""
     side = Side("scikit-learn, lbfgs")
     train = len(problem.y) - problem.held_out
     X, encoder = take(problem.table, slice(train)), None
     with side.stage("encoding"):
         if isinstance(X, pd.DataFrame):
-            encoder = encoder_of()
+            encoder = OneHotEncoder(handle_unknown="ignore")
             X = encoder.fit_transform(X)
     with side.stage("fitting"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it stops early shows in the table
@@ -108,34 +92,52 @@ def by_scikit_learn(problem: Problem) -> tuple[Side, OneHotEncoder | None]:
     return side, encoder
 
 
-def judge(sides: list[tuple[Side, OneHotEncoder | None]], problem: Problem) -> float:
+def judge(ours: Side, theirs: Side, encoder: OneHotEncoder | None, problem: Problem) -> float:
     """Evaluate both objectives on the training rows, and predict the held-out ones.
 
     Returns a proved lower bound on the objective of any model, from the gap that daskglm reports.
     """
     train = len(problem.y) - problem.held_out
     signs = np.where(problem.y[:train] == 1, 1.0, -1.0)
-    for side, encoder in sides:
-        X = problem.table if encoder is None else encoder.transform(problem.table)
+    X = problem.table if encoder is None else encoder.transform(problem.table)
+    for side in (ours, theirs):
         coef, intercept = side.model.coef_[0], float(side.model.intercept_[0])
+        if encoder is not None and side is ours:
+            coef = _as_encoded(side.model, encoder)
         side.objective = objective(X[:train], signs, coef, intercept, loss="logistic", C=1.0)
-        side.probability = side.model.predict_proba(X[train:])[:, 1]
-    report = sides[0][0].model.report_
+        later = take(problem.table, slice(train, None)) if side is ours else X[train:]
+        side.probability = side.model.predict_proba(later)[:, 1]
+    report = ours.model.report_
     return float(report.objective / (1.0 + report.relative_gap))
 
 
-def _categories(frame: pd.DataFrame) -> list[np.ndarray]:
-    return [frame[name].unique() for name in frame]
-
-
-def _array(blocks: list[Any], sizes: Any, problem: Problem, encoder: OneHotEncoder | None) -> Any:
-    """Return a dask array of the encoded partitions."""
-    first = take(problem.table, slice(1))
-    like = first if encoder is None else encoder.transform(first)
-    width = like.shape[1]
-    meta = sp.csr_matrix((0, width)) if sp.issparse(like) else np.empty((0, width))
+def _on_workers(client: Client, problem: Problem) -> tuple[Any, Any]:
+    """Return training rows and classes on the workers: a dask dataframe, or dask arrays."""
+    train = len(problem.y) - problem.held_out
+    table, y = take(problem.table, slice(train)), problem.y[:train]
+    if isinstance(table, pd.DataFrame):
+        rows = dd.from_pandas(table.assign(**{CLASS: y}), npartitions=PARTITIONS, sort=False)
+        rows = client.persist(rows)
+        wait(rows)
+        return rows, CLASS
+    edges = np.linspace(0, train, PARTITIONS + 1).astype(int)
+    sent = client.scatter([take(table, slice(lo, hi)) for lo, hi in itertools.pairwise(edges)])
+    width = table.shape[1]
+    meta = sp.csr_matrix((0, width)) if sp.issparse(table) else np.empty((0, width))
     parts = [
-        da.from_delayed(block, (int(rows), width), dtype=like.dtype, meta=meta)
-        for block, rows in zip(blocks, sizes, strict=True)
+        da.from_delayed(delayed(part), (int(rows), width), dtype=table.dtype, meta=meta)
+        for part, rows in zip(sent, np.diff(edges), strict=True)
     ]
-    return da.concatenate(parts)
+    X = da.concatenate(parts).persist()
+    lazy_y = da.from_array(y, chunks=(tuple(np.diff(edges)),)).persist()
+    wait([X, lazy_y])
+    return X, lazy_y
+
+
+def _as_encoded(model: Any, encoder: OneHotEncoder) -> np.ndarray:
+    """Return the coefficients of a table's model in the order of the encoder's columns."""
+    by_name = dict(zip(model.feature_names_out_, model.coef_[0], strict=True))
+    columns = zip(encoder.feature_names_in_, encoder.categories_, strict=True)
+    names = [f"{column}[{level}]" for column, levels in columns for level in levels]
+    assert set(names) == set(by_name)
+    return np.array([by_name[name] for name in names])

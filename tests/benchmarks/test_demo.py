@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 from sklearn.datasets import load_breast_cancer
 
+import daskglm
 from benchmarks.demo import __main__ as demo
 from benchmarks.demo import pictures, problem, sides
 from tests.browser import headless, opened, overflow
@@ -117,3 +118,17 @@ def test_a_stage_that_is_timed_twice_is_added_up():
     with side.stage("loading"):
         pass
     assert side.seconds["loading"] > first > 0.0
+
+
+def test_coefficients_of_a_table_are_judged_in_the_order_of_the_encoder():
+    table = pd.DataFrame({"hour": [5, 6, 5, 12] * 5, "carrier": ["UA", "AA", "AA", "DL"] * 5})
+    y = np.array([0, 1, 1, 0] * 5)
+    asked = problem.Problem("four kinds", "?", table, y, 4, categories=("hour",))
+    theirs, encoder = sides.by_scikit_learn(asked)
+    ours = sides.Side("ours")
+    schema = {"categories": asked.categories, "unseen": "zero"}
+    ours.model = daskglm.LogisticRegression(schema=schema).fit(table[:16], y[:16])
+    bound = sides.judge(ours, theirs, encoder, asked)
+    assert bound <= ours.objective <= theirs.objective * (1 + 1e-9)
+    assert ours.objective == pytest.approx(ours.model.report_.objective)
+    np.testing.assert_allclose(ours.probability, theirs.probability, atol=1e-3)
