@@ -443,6 +443,9 @@ class Inference:
 
     def _notes(self) -> list[str]:
         notes = []
+        if self.design is not None and self.design.bases:
+            bases = [f"{name} {level}" for name, level in self.design.bases.items()]
+            notes.append(f"Base levels, against which others are: {', '.join(bases)}.")
         if self.loss.family is not None and self.loss.family.name == "negative_binomial":
             notes.append(f"theta={self.loss.p1:g} is taken as known: its own error is not counted.")
         if self.loss.name == "multinomial":

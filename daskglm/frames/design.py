@@ -13,7 +13,7 @@ from daskglm.core.warn import warn
 from daskglm.data.values import Place
 from daskglm.frames.describe import text_of
 from daskglm.frames.read import Codes, RawFrame, read, width_of
-from daskglm.frames.terms import Coding, Interaction, Table, Term
+from daskglm.frames.terms import Coding, Factor, Interaction, Table, Term
 from daskglm.kernels.coded_rows import Coded, Tables
 
 # Features that an error or a warning names.
@@ -94,6 +94,12 @@ class Design:
     def factors(self) -> tuple[str, ...]:
         """Columns that are read by codes."""
         return tuple(term.name for term in self.terms if term.kind in ("factor", "basis"))
+
+    @property
+    def bases(self) -> dict[str, Any]:
+        """Levels without a coefficient, by factor."""
+        factors = [term for term in self.terms if isinstance(term, Factor) and term.base >= 0]
+        return {factor.name: factor.slots[factor.base] for factor in factors}
 
     @property
     def groups(self) -> list[list[int]]:

@@ -17,7 +17,7 @@ from sklearn.preprocessing import SplineTransformer
 
 from daskglm.core.arguments import shown
 from daskglm.data.values import Place
-from daskglm.frames.read import Codes, Level, width_of
+from daskglm.frames.read import Codes, Level, plain_level, width_of
 
 RARE, MISSING = "(rare)", "(missing)"
 # Degree of splines.
@@ -164,8 +164,6 @@ def as_codes(column: Any) -> Codes:
     levels, codes = np.unique(column[~np.isnan(column)], return_inverse=True)
     places = np.full(len(column), len(levels), np.int64)
     places[~np.isnan(column)] = codes
-    from daskglm.frames.read import plain_level
-
     return Codes(places, tuple(map(plain_level, levels.tolist())))
 
 

@@ -66,7 +66,7 @@ def eliminating(X: Any, block: tuple[int, int]) -> Any:
         If they are not those of a code column of ones.
     """
     if not isinstance(X, tuple) or len(X) != PARTS:
-        raise ValueError(f"X is of {type(X).__name__}: rows of codes alone have a Gram by blocks")
+        raise ValueError(f"only rows of codes have a Gram by blocks, and X is a {type(X).__name__}")
     known = factor_ranges(*X[4:8])
     if block not in known:
         raise ValueError(f"the coefficients {block} are not those of a column of codes: {known}")

@@ -82,6 +82,7 @@ def test_without_a_penalty_the_first_level_has_no_coefficient():
         found = model.inference(TABLE, "claims", covariance=covariance)
         wanted = plain.inference(twin, TABLE.claims, exposure=TABLE.years, covariance=covariance)
         assert found.names == wanted.names
+        assert "Base levels, against which others are: area a, brand x" in str(found)
         np.testing.assert_allclose(found.bse, wanted.bse, rtol=1e-6)
     np.testing.assert_allclose(
         found.predict(TABLE.head(7)), wanted.predict(twin.head(7), exposure=TABLE.years.head(7))
