@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import scipy.sparse as sp
 
 from daskglm.core.device import gpu, on_device
@@ -54,12 +53,13 @@ def is_sparse_frame(frame: Any) -> bool:
     """Return whether more columns of a pandas frame are sparse, of numbers with 0 left out, than
     not.
     """
-    dtypes = list(frame.dtypes) if isinstance(frame, pd.DataFrame) else []
+    in_memory = type(frame).__module__.split(".")[0] == "pandas" and hasattr(frame, "columns")
+    dtypes = list(frame.dtypes) if in_memory else []
     return 2 * sum(map(_leaves_out_zeros, dtypes)) > len(dtypes)
 
 
 def _leaves_out_zeros(dtype: Any) -> bool:
-    return isinstance(dtype, pd.SparseDtype) and dtype.kind in "fiub" and not dtype.fill_value
+    return _is_sparse(dtype) and dtype.kind in "fiub" and not dtype.fill_value
 
 
 def _csr(frame: Any, place: Place) -> sp.csr_matrix:
@@ -81,7 +81,12 @@ def _csr(frame: Any, place: Place) -> sp.csr_matrix:
 
 
 def _dense_dtype(dtype: Any) -> Any:
-    return dtype.subtype if isinstance(dtype, pd.SparseDtype) else dtype
+    return dtype.subtype if _is_sparse(dtype) else dtype
+
+
+def _is_sparse(dtype: Any) -> bool:
+    """Return whether this is pandas' SparseDtype, which a worker without frames need not import."""
+    return hasattr(dtype, "fill_value") and hasattr(dtype, "subtype")
 
 
 def with_features(frame: Any, features: Sequence[str], *, place: Place) -> Any:
