@@ -39,14 +39,11 @@ class Named:
         One for each feature.
     frames : tuple of delayed objects
         Of a dask dataframe: the bundles that blocks are made of, whose "X" has an index.
-    divisions : tuple, optional
-        Those of a dask dataframe.
     """
 
     rows: Any
     names: tuple[str, ...]
     frames: tuple[Any, ...] = ()
-    divisions: tuple[Any, ...] | None = None
 
     @property
     def shape(self) -> tuple[Any, int]:

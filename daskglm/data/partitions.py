@@ -281,7 +281,7 @@ def _block_of_run(
 # ---- frames
 def _from_frame(X: Any, given: dict[str, Any], how: dict[str, Any]) -> Partitions:
     named = {name: value for name, value in given.items() if isinstance(value, str)}
-    _have_columns(X, named.values())
+    have_columns(X, named.values())
     features = [name for name in X.columns if name not in named.values()]
     for name in features:
         dtype = X.dtypes[name]
@@ -338,7 +338,8 @@ def like_partitions(X: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _have_columns(X: Any, names: Iterable[str]) -> None:
+def have_columns(X: Any, names: Iterable[str]) -> None:
+    """Raise ValueError for names that a dataframe has no column of."""
     for name in names:
         if name not in X.columns:
             raise ValueError(
@@ -350,7 +351,7 @@ def _have_columns(X: Any, names: Iterable[str]) -> None:
 def _take_columns(X: Any, given: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     """Values of the columns that are given by name, and the frame without them."""
     names = [value for value in given.values() if isinstance(value, str)]
-    _have_columns(X, names)
+    have_columns(X, names)
     values = {name: X[value] if isinstance(value, str) else value for name, value in given.items()}
     return values, X.drop(columns=names)
 

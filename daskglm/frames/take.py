@@ -11,7 +11,7 @@ import dask
 from daskglm.core.device import on_device
 from daskglm.data.alignment import bundles, is_delayed, unbundle
 from daskglm.data.containers import Named
-from daskglm.data.partitions import is_dask, like_partitions
+from daskglm.data.partitions import have_columns, is_dask, like_partitions
 from daskglm.data.values import CONSTANTS, Place, constant
 from daskglm.frames.design import Design
 from daskglm.frames.fitted import design_of
@@ -91,7 +91,7 @@ def learn(X: Any, beside: Mapping[str, Any], how: How, *, client: Any, keep: boo
         For tables that no design can be made of.
     """
     named = {name: value for name, value in beside.items() if isinstance(value, str)}
-    _have_columns(X, named)
+    have_columns(X, named.values())
     features = [name for name in X.columns if name not in named.values()]
     _check_features(features, named)
     schema = how.schema
@@ -110,18 +110,18 @@ def learn(X: Any, beside: Mapping[str, Any], how: How, *, client: Any, keep: boo
     if not is_dask(X):
         encoded = partial(_here, X, raw, beside, named)
     else:
-        encoded = partial(_lazily, X, parts, beside)
+        encoded = partial(_lazily, parts, beside)
     return Table(*encoded(design), design, encoded)
 
 
 def encode(X: Any, beside: Mapping[str, Any], design: Design) -> tuple[Any, dict[str, Any]]:
     """Return a table's rows by the codes of a fitted design, and what is beside them."""
     named = {name: value for name, value in beside.items() if isinstance(value, str)}
-    _have_columns(X, named)
+    have_columns(X, named.values())
     if not is_dask(X):
         return _here(X, design.read(X, Place()), beside, named, design)
     parts = _read_parts(X, beside, None, named, design)
-    return _lazily(X, parts, beside, design)
+    return _lazily(parts, beside, design)
 
 
 # ---- in memory
@@ -196,7 +196,7 @@ def _seen_part(part: _Part, schema: Schema) -> Any:
 
 
 def _lazily(
-    X: Any, parts: list[tuple[Any, Any]], beside: Mapping[str, Any], design: Design
+    parts: list[tuple[Any, Any]], beside: Mapping[str, Any], design: Design
 ) -> tuple[Named, dict[str, Any]]:
     one, of, get = (
         dask.delayed(_encode_part),
@@ -210,8 +210,7 @@ def _lazily(
             values[name] = given
         else:
             values[name] = [get(part, name) for part, _ in parts]
-    divisions = X.divisions if X.known_divisions else None
-    return Named(rows, design.names, tuple(bundle for _, bundle in parts), divisions), values
+    return Named(rows, design.names, tuple(bundle for _, bundle in parts)), values
 
 
 def _encode_part(part: _Part, design: Design, place: Place) -> Any:
@@ -234,15 +233,6 @@ def _values(beside: Mapping[str, Any]) -> dict[str, Any]:
         number = _constant(name, given)
         found[name] = given if number is None else number
     return found
-
-
-def _have_columns(X: Any, named: Mapping[str, str]) -> None:
-    for name in named.values():
-        if name not in X.columns:
-            raise ValueError(
-                f"the dataframe has no column {name!r}; it has "
-                f"{', '.join(map(repr, list(X.columns)[:20]))}"
-            )
 
 
 def _check_features(features: list[Any], named: Mapping[str, str]) -> None:
