@@ -181,6 +181,7 @@ def starting_point(given: Any) -> tuple[Any, Any] | None:
     """
     if given is None:
         return None
+    given = getattr(given, "_all_of_fit", given)
     if hasattr(given, "coef_") and hasattr(given, "thresholds_"):
         given = (given.coef_, given.thresholds_)
     elif hasattr(given, "coef_") and hasattr(given, "intercept_"):

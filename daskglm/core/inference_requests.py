@@ -30,6 +30,8 @@ class InferenceSums:
         the score of one.
     clusters : bool
         Whether scores are summed by cluster.
+    bread : bool
+        Whether the bread is summed; else it has no rows.
 
     Reply, over rows of weight s with the slope g and the curvatures h (of `curvature`) and f
     (expected), and x with a one where there is an intercept: value (sum of s loss), gradient,
@@ -42,6 +44,32 @@ class InferenceSums:
     w: np.ndarray
     curvature: str = "fisher"
     meat: bool = False
+    frequency: bool = False
+    clusters: bool = False
+    bread: bool = True
+
+
+@dataclass(frozen=True)
+class ScoresAlong:
+    """Add up derivatives of losses along some directions, of one margin a row. 1 pass.
+
+    Parameters
+    ----------
+    w : array
+        As of `InferenceSums`.
+    directions : (p, r) array
+        Of coefficients, the intercept last if there is one.
+    frequency : bool
+        As of `InferenceSums`.
+    clusters : bool
+        Whether sums by cluster are wanted, rather than products.
+
+    Reply: rows; meat (r, r), all of it, or clusters (`ClusterSums` of r numbers each): as of
+    `InferenceSums`, with x' directions in the place of x.
+    """
+
+    w: np.ndarray
+    directions: np.ndarray
     frequency: bool = False
     clusters: bool = False
 
@@ -108,4 +136,4 @@ def together(labels: list[np.ndarray]) -> np.ndarray:
     return np.concatenate(labels)
 
 
-InferenceRequest = InferenceSums | LeverageMeat
+InferenceRequest = InferenceSums | ScoresAlong | LeverageMeat

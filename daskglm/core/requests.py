@@ -136,6 +136,8 @@ class Evaluate:
         `DataSummary.factors`. The Gram then is an array (q + m, q): first the upper triangle of the
         Gram of the q - 1 other coefficients and a constant, then for each of the m its products
         with them.
+    expected : bool
+        Of one margin: whether curvatures are expected ones, Fisher's; else second derivatives.
     by_class : bool
         Whether only the K diagonal blocks of a softmax are added up, each by itself.
     basis : (K, r) array, optional
@@ -167,6 +169,7 @@ class Evaluate:
     exact: bool = False
     by_class: bool = False
     block: tuple[int, int] | None = None
+    expected: bool = False
     basis: np.ndarray | None = None
 
 

@@ -22,6 +22,7 @@ from daskglm.data.partitions import feature_names, is_lazy
 from daskglm.data.targets import in_memory, rows_of
 from daskglm.data.values import Place
 from daskglm.engines.factory import awaitable_on
+from daskglm.estimators.absorbed import coefficients_of, hide_absorbed
 from daskglm.estimators.fitted_data import Known, added_in, with_columns_of_fit
 from daskglm.estimators.fitted_record import record_of_fit
 from daskglm.estimators.infer import inference_of
@@ -38,7 +39,7 @@ from daskglm.fitting.runner import Trained, train
 from daskglm.frames.design import Design
 from daskglm.frames.schema import schema_of
 from daskglm.kernels.coded_rows import Coded
-from daskglm.worker.prediction import Margins, checked_rows, dense, in_kind, with_offset
+from daskglm.worker.prediction import Margins, checked_rows, in_kind, with_offset
 
 # What `scorer` may predict, and X of the methods that it asks for how.
 SCORED = ("predict", "predict_proba", "decision_function")
@@ -97,7 +98,7 @@ class LinearModel(BaseEstimator):
         def work(X: Any, y: Any, settings: FitConfig, known: Known, data: dict[str, Any]) -> Any:
             return self._fit_now(X, y, settings, known, data, start, client)
 
-        return self._on_rows(X, y, beside, settings, client, work)
+        return self._on_rows(X, y, beside, settings, client, work, one_fit=True)
 
     def _on_rows(
         self,
@@ -107,6 +108,8 @@ class LinearModel(BaseEstimator):
         settings: Any,
         client: Any,
         work: Callable[[Any, Any, Any, Known, dict[str, Any]], Any],
+        *,
+        one_fit: bool = False,
     ) -> Any:
         """Return what `work` makes of data as solvers want them, of settings and what is known.
 
@@ -114,6 +117,11 @@ class LinearModel(BaseEstimator):
         those of one fit, or a list of them. An awaitable where the client is asynchronous.
         """
         schema = schema_of(self.schema)
+        if schema.absorb and not one_fit:
+            raise ValueError(
+                f"absorb={list(schema.absorb)}: a path, a search or quantiles are many fits, with "
+                "effects of each; fit one model, or search by scikit-learn's GridSearchCV"
+            )
         X = plain(X)
         beside = {"exposure": None, **beside}
         given = [role for role in schema.roles if beside.get(role, "") is None]
@@ -129,6 +137,14 @@ class LinearModel(BaseEstimator):
         """
         check_flag(again := getattr(self, "warm_start", False), "warm_start")
         return starting_point(self) if given is None and again and hasattr(self, "coef_") else given
+
+    @property
+    def _all_of_fit(self) -> Any:
+        """The model; (coefficients, intercept) with effects of absorbed factors, if there are."""
+        if not hasattr(self, "absorbed_"):
+            return self
+        coef = coefficients_of(self)
+        return coef if np.ndim(self.coef_) > 1 else coef[0], self._constants
 
     def _taken(
         self, X: Any, y: Any, sample_weight: Any, **beside: Any
@@ -163,7 +179,7 @@ class LinearModel(BaseEstimator):
     def _adopt(self, trained: Trained, known: Known) -> LinearModel:
         self.n_features_in_ = trained.report.n_features
         self.fitted_with_, self.roles_ = known.fitted_with, dict(known.roles)
-        for name in ("schema_", "feature_names_out_"):
+        for name in ("schema_", "feature_names_out_", "absorbed_"):
             self.__dict__.pop(name, None)
         names = known.names
         if known.design is not None:
@@ -179,6 +195,8 @@ class LinearModel(BaseEstimator):
             del self.feature_names_in_
         self.report_, self.record_ = trained.report, trained.record
         self._set_fitted(trained)
+        if known.design is not None and known.design.absorbed:
+            hide_absorbed(self)
         return self
 
     def _set_fitted(self, trained: Trained) -> None:
@@ -248,7 +266,7 @@ class LinearModel(BaseEstimator):
                 )
             features = None  # by now an array
         constants = np.atleast_1d(self._constants)
-        of = Margins(dense(self.coef_), constants, finish, names, features, design)
+        of = Margins(coefficients_of(self), constants, finish, names, features, design)
         return in_kind(X, of, like=like, beside=beside)
 
     def scorer(self, method: str = "predict", **options: Any) -> RowScorer:
@@ -289,7 +307,7 @@ class LinearModel(BaseEstimator):
         return row_scorer(
             design_of_model(self),
             int(self.n_features_in_) if names is None else names.tolist(),
-            dense(self.coef_),
+            coefficients_of(self),
             np.atleast_1d(np.asarray(self._constants, float)),
             finish,
             getattr(self, "roles_", {}),

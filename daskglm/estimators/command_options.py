@@ -13,7 +13,7 @@ ROLES = ("offset", "exposure", "sample_weight")
 OF_COLUMNS = ("label", "drop", "ids", "penalty_factor", "lower_bounds", "upper_bounds")
 
 # Options of `fit` that are parameters of the schema; the first two name columns.
-OF_SCHEMA = ("categories", "numeric", "missing", "unseen", "min_count", "base")
+OF_SCHEMA = ("absorb", "categories", "numeric", "missing", "unseen", "min_count", "base")
 
 
 def one_line(error: BaseException) -> str:
@@ -119,6 +119,7 @@ def of_tables(command: Any) -> Any:
          "default: error"),
         ("drop", None, "Column that is not used"),
         ("numeric", None, "Column that is numbers whatever its type"),
+        ("absorb", None, "Column of levels whose effects have no penalty and are not reported"),
         ("categories", None, "Column that is levels although it has numbers"),
     ):  # fmt: skip
         command = click.option(

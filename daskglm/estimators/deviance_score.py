@@ -13,13 +13,14 @@ from sklearn.exceptions import UndefinedMetricWarning
 from daskglm.core.warn import warn
 from daskglm.data.blocks import Block, with_values
 from daskglm.data.values import Place
+from daskglm.estimators.absorbed import coefficients_of
 from daskglm.estimators.fitted_record import loss_of_fit
 from daskglm.estimators.score_rows import taken
 from daskglm.kernels import margins
 from daskglm.kernels.records import NO_NUMBERS, read_only
 from daskglm.losses.base import Loss
 from daskglm.losses.table import LOSSES, find, law_of
-from daskglm.worker.prediction import decision_values, dense
+from daskglm.worker.prediction import decision_values
 
 
 class Sums(NamedTuple):
@@ -54,7 +55,7 @@ def total_of(
     """Return the sums over these rows, from which `share` makes the score."""
     loss = loss_of_fit(model)
     data = taken(model, X, y, sample_weight, loss, offset=offset, exposure=exposure)
-    coef, intercept = dense(model.coef_), np.atleast_1d(model.intercept_)
+    coef, intercept = coefficients_of(model), np.atleast_1d(model.intercept_)
     how = coef, intercept, loss.full_name
     if data.arrays is not None:
         total = _merged([_sums(block, *how) for block in data.load()], loss.full_name)

@@ -13,6 +13,7 @@ from daskglm.data.containers import Named, plain
 from daskglm.data.partitions import Partitions, feature_names, is_lazy
 from daskglm.data.targets import in_memory
 from daskglm.engines.factory import awaitable_on
+from daskglm.estimators.absorbed import coefficients_of
 from daskglm.estimators.fitted_data import check_added, with_columns_of_fit
 from daskglm.estimators.fitted_record import record_of_fit
 from daskglm.estimators.inference import Inference, names_of
@@ -24,7 +25,6 @@ from daskglm.fitting.inference import InferenceConfig, infer
 from daskglm.fitting.record import AVERAGED, RELAXED, FitRecord
 from daskglm.fitting.runner import rows_of
 from daskglm.losses.base import Loss
-from daskglm.worker.prediction import dense
 
 # Coefficients of which a covariance is formed: one of 3.2 GB, and a few more beside it. Chosen.
 MOST_COEFFICIENTS = 20_000
@@ -68,10 +68,14 @@ def inference_of(
     columns = None if names is None else tuple(map(str, names))
     data = _partitions(model, X, beside, loss, names if design is None else None)
     d = count_of_coefficients(model)
-    if d > MOST_COEFFICIENTS:
+    reported = None
+    if design is not None and design.absorbed:
+        reported = np.append(design.reported, [True] * bool(record.fit_intercept))
+    if d > MOST_COEFFICIENTS and reported is None:
         raise ValueError(
             f"X has {d:,} coefficients, whose covariance takes {8e-9 * d * d:.3g} GB, and several "
-            f"times that to be made: inference is for up to {MOST_COEFFICIENTS:,}"
+            f"times that to be made: inference is for up to {MOST_COEFFICIENTS:,}. Levels of a "
+            "factor whose effects are not wanted can be absorbed, by a schema's absorb"
         )
     told = getattr(model, "feature_names_out_", None)  # by an encoder, of rows without names
     labels = columns if columns is not None or told is None else tuple(told)
@@ -85,9 +89,11 @@ def inference_of(
         if classes is not None and getattr(model, "_order", None) is not None:
             classes = np.arange(len(classes))  # which rows have in the place of their labels
         client = where["client"]
-        found = infer(data, settings, w, config, of, classes=classes, order=order, client=client)
+        how: Any = {"classes": classes, "order": order, "reported": reported}
+        found = infer(data, settings, w, config, of, **how, client=client)
+        told = of if reported is None else tuple(np.array(of, dtype=object)[reported])
         ref, intercept = loss.ref, record.fit_intercept
-        return Inference(of, ref, config, found, intercept, record, columns, design)
+        return Inference(told, ref, config, found, intercept, record, columns, design)
 
     return awaitable_on(where["client"], is_lazy(X), work)
 
@@ -108,7 +114,7 @@ def _check_kind(record: FitRecord) -> None:
 
 def _coefficients(model: Any, settings: FitConfig) -> np.ndarray:
     """Return the coefficients, the intercept last; ValueError for several problems."""
-    coef, intercept = dense(model.coef_), np.atleast_1d(model.intercept_)
+    coef, intercept = coefficients_of(model), np.atleast_1d(model.intercept_)
     if len(coef) > 1:
         what = "classes" if hasattr(model, "classes_") else "targets"
         raise ValueError(

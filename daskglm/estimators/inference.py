@@ -248,7 +248,9 @@ class Inference:
         found = pd.concat([*columns, self.conf_int(level)], axis=1)
         if self.design is None or not self.design.aliased:
             return found
-        return found.reindex([*self.design.all_names, *self.names[len(self.design.names) :]])
+        hidden = {name for factor in self.design.of_absorbed for name in factor.names}
+        every = [name for name in self.design.all_names if name not in hidden]
+        return found.reindex([*every, *self.names[int(self.design.reported.sum()) :]])
 
     # ---- tests
     def wald_test(self, R: Any, q: Any = None) -> WaldTest:
@@ -355,6 +357,7 @@ class Inference:
                 f"loss={self.loss.name!r}: there are no standard errors of probabilities of more "
                 "than two classes; the model's predict_proba has the probabilities"
             )
+        self._refuse_absorbed("standard errors of means")
         model = MeanModel(
             self.found.params,
             self.found.cov,
@@ -394,10 +397,11 @@ class Inference:
         Raises
         ------
         ValueError
-            For losses of all classes together, and for what `fit` refuses.
+            For losses of all classes together, absorbed factors, and for what `fit` refuses.
         """
         if self.loss.name in JOINT_LOSSES:
             raise ValueError(f"loss={self.loss.name!r}: rows of several classes have no leverage")
+        self._refuse_absorbed("leverages")
         return leverages(self, X, y, sample_weight, offset=offset, exposure=exposure)
 
     # ---- shown
@@ -443,6 +447,9 @@ class Inference:
 
     def _notes(self) -> list[str]:
         notes = []
+        if self.design is not None and self.design.absorbed:
+            absorbed = [f"{f.name} ({len(f.slots):,} levels)" for f in self.design.of_absorbed]
+            notes.append(f"Absorbed: {', '.join(absorbed)}.")
         if self.design is not None and self.design.bases:
             bases = [f"{name} {level}" for name, level in self.design.bases.items()]
             notes.append(f"Base levels, against which others are: {', '.join(bases)}.")
@@ -461,6 +468,13 @@ class Inference:
             )
         return notes
 
+    def _refuse_absorbed(self, what: str) -> None:
+        if self.design is not None and self.design.absorbed:
+            raise ValueError(
+                f"there are no {what} with absorbed factors ({', '.join(self.design.absorbed)}), "
+                "whose effects are not inferred: fit them as other factors"
+            )
+
     @property
     def _parameters(self) -> float:
         """How many parameters the likelihood has: coefficients, dispersion, that of the family."""
@@ -468,7 +482,7 @@ class Inference:
             return math.nan
         loss = self.loss
         found = self.record.estimated is not None and loss.parameter is not None
-        return len(self.names) + (fixed_dispersion(loss) is None) + found
+        return self.found.df_model + (fixed_dispersion(loss) is None) + found
 
     @property
     def _counts(self) -> bool:

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from daskglm.core.arguments import file_path, shown
 from daskglm.data import npz
 from daskglm.estimators import record_file
+from daskglm.estimators.absorbed import coefficients_of, hide_absorbed
 from daskglm.estimators.families import (
     FamilyRegressor,
     GammaRegressor,
@@ -128,8 +128,8 @@ def save(model: Any, path: str | os.PathLike) -> None:
             "model of one; save a model for each, or pickle it"
         )
     path = writable(path)
-    given = model.coef_.toarray() if sp.issparse(model.coef_) else model.coef_
-    coef = np.asarray(given, np.float64)
+    coef = np.asarray(coefficients_of(model), np.float64)
+    coef = coef if np.ndim(model.coef_) > 1 else coef[0]
     # of ordered classes the file has thresholds in the place of intercepts
     ordered = isinstance(model, OrdinalRegression)
     intercept = np.asarray(model.thresholds_ if ordered else model.intercept_, np.float64)
@@ -321,6 +321,8 @@ def _restore(
         raise ValueError(f"{path} is damaged: {what}") from error
     model.coef_ = coef
     table.set(model, d)
+    if table.design is not None and table.design.absorbed:
+        hide_absorbed(model)
     _set_found(model, record, report)
     if classes is None:
         model.intercept_ = np.float64(intercept)

@@ -13,10 +13,10 @@ import numpy as np
 from daskglm.core.arguments import check_choice
 from daskglm.data.containers import plain
 from daskglm.data.partitions import Partitions
+from daskglm.estimators.absorbed import coefficients_of
 from daskglm.estimators.score_rows import taken
 from daskglm.losses.base import Loss
 from daskglm.losses.table import JOINT_LOSSES
-from daskglm.worker.prediction import dense
 from daskglm.worker.row_numbers import (
     KINDS,
     Fitted,
@@ -32,7 +32,7 @@ def residuals(
 ) -> Any:
     """Return residuals of rows from a model with this loss; see `LinearModel.residuals`."""
     check_choice(kind, "kind", KINDS)
-    coef = dense(model.coef_)
+    coef = coefficients_of(model)
     if len(coef) > 1 or loss.name in JOINT_LOSSES:
         raise ValueError(
             f"residuals are of one vector of coefficients and one mean, and {type(model).__name__} "

@@ -220,7 +220,13 @@ def code_of(factor: Factor, value: Any) -> int:
         return code
     absent = value is None or value != value
     column = Codes(np.zeros(1, np.uint8), ()) if absent else Codes(np.zeros(1, np.uint8), (value,))
-    return int(factor.code(column, {}, HERE).codes[0])
+    coding = factor.code(column, {}, HERE)
+    if coding.left_out is not None and coding.left_out[0] and factor.unseen == "error":
+        raise ValueError(
+            f"row has the level {shown(value)} of {factor.name!r}, which the fit has left out, so "
+            "that its effect is not known. Fit with unseen='zero' to take it for zero"
+        )
+    return int(coding.codes[0])
 
 
 def _log(exposure: Any) -> float:

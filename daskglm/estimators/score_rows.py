@@ -24,12 +24,13 @@ from daskglm.data.containers import plain
 from daskglm.data.partitions import Partitions, feature_names, is_lazy
 from daskglm.data.targets import in_memory
 from daskglm.data.values import Place
+from daskglm.estimators.absorbed import coefficients_of
 from daskglm.estimators.fitted_data import check_added, with_columns_of_fit
 from daskglm.estimators.fitted_record import loss_of_fit
 from daskglm.estimators.tables import design_of_model, encoded, with_roles
 from daskglm.fitting.runner import rows_of
 from daskglm.losses.base import Loss
-from daskglm.worker.prediction import decision_values, dense, plus_offset
+from daskglm.worker.prediction import decision_values, plus_offset
 
 
 class Sums(NamedTuple):
@@ -65,7 +66,7 @@ def accuracy(model: Any, X: Any, y: Any, sample_weight: Any, offset: Any = None)
     beside = {} if offset is None else {"offset": offset}
     data = taken(model, X, y, sample_weight, loss, **beside)
     constants, decide = np.atleast_1d(model._constants), getattr(model, "_decide", predicted)
-    total = _total(data, dense(model.coef_), constants, model.classes_, decide)
+    total = _total(data, coefficients_of(model), constants, model.classes_, decide)
     return (total.weight - total.missed) / total.weight
 
 
@@ -78,7 +79,7 @@ def r_squared(
     single row. Arguments and errors as of `accuracy`.
     """
     loss = loss_of_fit(model)
-    coef = dense(model.coef_)
+    coef = coefficients_of(model)
     intercept = np.atleast_1d(model.intercept_)
     if len(coef) == 1:
         beside = {"offset": offset, "exposure": exposure}
@@ -129,7 +130,8 @@ def taken(
     design = design_of_model(model)
     if design is None:
         X = with_columns_of_fit(model, X, (y, *beside.values()))
-    X, beside = encoded(model, X, {"y": y, **beside})
+    # a sum over rows can do without those that the fit has left out
+    X, beside = encoded(model, X, {"y": y, **beside}, weigh=method == "score")
     y, sample_weight = plain(beside.pop("y")), plain(beside.pop("sample_weight"))
     given = (X, y, sample_weight) if is_lazy(X) else in_memory(X, y, sample_weight)
     data = rows_of(*given, loss, **beside)

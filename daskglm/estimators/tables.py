@@ -17,6 +17,7 @@ from daskglm.data.containers import Named, plain
 from daskglm.data.partitions import is_lazy
 from daskglm.engines.factory import client_for
 from daskglm.engines.local import available_threads
+from daskglm.estimators.absorbed import without_empty_levels
 from daskglm.estimators.fitted_data import Known
 from daskglm.fitting.aliased import dependent_columns
 from daskglm.fitting.config import FitConfig
@@ -71,7 +72,10 @@ def as_rows(
     how = How(schema, penalised, bool(first.fit_intercept), threads)
     with client_for(is_lazy(X), client) as running:
         table = learn(X, given, how, client=running, keep=not first.out_of_core)
-        if math.isinf(first.C):
+        if schema.absorb:
+            of_loss = find(first.loss)
+            table = without_empty_levels(table, of_loss, running, keep=not first.out_of_core)
+        if math.isinf(first.C) or schema.absorb:
             table = _without_aliased(table, first, schema, running)
     found = {name: table.beside[name] for name in beside}
     y = table.beside["y"]
@@ -97,23 +101,30 @@ def _without_aliased(table: Table, settings: FitConfig, schema: Schema, client: 
     found = dependent_columns(data, settings, client)
     if not found:
         return table
-    names = [table.design.names[j] for j in found]
-    told = f"{len(names):,} columns depend on others before them: {', '.join(names[:NAMED])}"
-    if schema.aliased == "error":
-        raise ValueError(f"{told}; leave them out, or give aliased='drop'")
-    warn(f"{told}; they are left out, as aliased='drop' says", AliasedColumnWarning)
-    return table.by(replace(table.design, aliased=tuple(names)))
+    design = table.design
+    names = [design.names[j] for j in found]
+    # effects of levels that are not reported are as good without
+    if reported := [design.names[j] for j in found if design.reported[j]]:
+        told = f"{len(reported):,} columns depend on others before them: "
+        told += ", ".join(reported[:NAMED])
+        if schema.aliased == "error":
+            raise ValueError(f"{told}; leave them out, or give aliased='drop'")
+        warn(f"{told}; they are left out, as aliased='drop' says", AliasedColumnWarning)
+    return table.by(replace(design, aliased=tuple(names)))
 
 
-def encoded(model: Any, X: Any, beside: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+def encoded(
+    model: Any, X: Any, beside: Mapping[str, Any], *, weigh: bool = True
+) -> tuple[Any, dict[str, Any]]:
     """Return a table as rows of a fitted model's coefficients, and what is beside them.
 
-    Rows of a model that was not fitted to a table are returned as they are.
+    Rows of a model that was not fitted to a table are returned as they are. Those of levels that
+    the fit has left out `weigh` nothing, or are refused; see `take.encode`.
     """
     design = design_of_model(model)
     if design is None or isinstance(X, Named):
         return X, dict(beside)
-    return encode(as_table(X, design), beside, design)
+    return encode(as_table(X, design), beside, design, weigh=weigh)
 
 
 def design_of_model(model: Any) -> Design | None:
@@ -164,6 +175,16 @@ def for_design(settings: FitConfig, design: Design) -> FitConfig:
     }
     if isinstance(penalty.groups, str):
         changed["groups"] = design.groups
+    if design.absorbed and math.isfinite(settings.C):
+        given = changed.get("penalty_factor", penalty.penalty_factor)
+        if given is not None and not isinstance(given, Mapping):
+            raise ValueError(
+                f"penalty_factor={shown(given)}: give it by name of a column, since some are "
+                "absorbed"
+            )
+        free = {name: 0.0 for factor in design.of_absorbed for name in factor.names}
+        kept = {name: 0.0 for name in design.names if name in free}
+        changed["penalty_factor"] = {**(given or {}), **kept}
     return settings if not changed else replace(settings, penalty=replace(penalty, **changed))
 
 

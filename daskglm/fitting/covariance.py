@@ -129,12 +129,19 @@ def classical(
     inverse = inverse_of(hessian + np.diag(ridge), names)
     product = inverse @ hessian
     df_model = float(np.trace(product)) if ridge.any() else float(len(hessian))
+    matrix = product @ inverse if ridge.any() else inverse
+    return inverse, covariance_of(matrix, n, df_model, spread, fixed)
+
+
+def covariance_of(
+    matrix: np.ndarray, n: float, df_model: float, spread: float, fixed: float | None
+) -> Covariance:
+    """Return the dispersion times a matrix; other arguments are those of `classical`."""
     df_resid = n - df_model
     dispersion = fixed
     if dispersion is None:
         dispersion = spread / df_resid if df_resid > 0.0 else np.nan
-    matrix = product @ inverse if ridge.any() else inverse
-    return inverse, Covariance(dispersion * matrix, dispersion, df_model, df_resid)
+    return Covariance(dispersion * matrix, dispersion, df_model, df_resid)
 
 
 def sandwich(
@@ -188,7 +195,7 @@ def check_optimum(
     w: np.ndarray,
     step: np.ndarray,
     errors: np.ndarray,
-    hessian: np.ndarray,
+    diagonal: np.ndarray,
     names: Sequence[str],
 ) -> None:
     """Check that coefficients are an optimum: one more Newton step hardly moves them.
@@ -197,7 +204,8 @@ def check_optimum(
     ----------
     w, step, errors : (p,) arrays
         Coefficients, the Newton step from them, and their standard errors.
-    hessian : (p, p) array
+    diagonal : (p,) array
+        That of the Hessian.
 
     Raises
     ------
@@ -205,7 +213,7 @@ def check_optimum(
         If the step is longer than `ELSEWHERE` standard errors. ConvergenceWarning if it is longer
         than `INEXACT`.
     """
-    size = np.sqrt(np.diag(hessian))
+    size = np.sqrt(diagonal)
     if not (np.abs(step) * size).max() > ROUNDING * (np.abs(w) * size).max():
         return
     ratios = np.abs(step) / np.maximum(errors, np.finfo(float).tiny)

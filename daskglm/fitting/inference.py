@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from daskglm.certificates.hessian_factor import UNIT, HessianFactor
 from daskglm.core.arguments import check_choice, check_flag, is_number, shown
 from daskglm.core.engine import Engine
-from daskglm.core.inference_requests import InferenceSums, LeverageMeat
+from daskglm.core.inference_requests import InferenceSums, LeverageMeat, ScoresAlong
 from daskglm.core.matrices import mirror_upper
 from daskglm.core.requests import Problem, ResidualSums, Totals
 from daskglm.data.partitions import Partitions
@@ -21,12 +22,15 @@ from daskglm.fitting.covariance import (
     check_optimum,
     classical,
     clustered,
+    covariance_of,
     sandwich,
 )
 from daskglm.fitting.null_model import null_value
+from daskglm.fitting.runner import objective_of
 from daskglm.fitting.setup import loaded
 from daskglm.losses.base import LOGISTIC, Loss
 from daskglm.losses.table import JOINT_LOSSES, find
+from daskglm.objectives.primal import Objective
 
 COVARIANCES = ("classical", "HC0", "HC1", "HC2", "HC3", "cluster")
 # Powers of 1 - h, h the leverage, by which scores are divided.
@@ -217,9 +221,12 @@ def infer(
     *,
     classes: np.ndarray | None = None,
     order: Sequence[int] = (),
+    reported: np.ndarray | None = None,
     client: Any = None,
 ) -> Inferred:
     """Infer from the rows that coefficients w were fitted to. 1 pass beyond loading, 2 of HC2, HC3.
+
+    Where a factor of thousands of levels is absorbed it is 2, and 3 but for the classical one.
 
     Parameters
     ----------
@@ -234,6 +241,9 @@ def infer(
     order : sequence of int
         Of losses of all classes together: the places of the classes in the order of w; see
         `InferenceSums`.
+    reported : (p,) array of bool, optional
+        The coefficients that are inferred; others, of absorbed factors, count as such. Default:
+        all.
     client : distributed.Client, optional
         Where to run; as of `fit`.
 
@@ -259,21 +269,18 @@ def infer(
         if loss.name in JOINT_LOSSES:
             known = sorted(label for label, _, _ in on.engine.facts.classes)
             problem = replace(problem, classes=tuple(known[k] for k in order))
-        request = InferenceSums(w, config.curvature, **sums)
-        totals = on.engine.total(problem, request)
-        if config.weights == "frequency":
-            _check_whole(int(totals["fractions"]))
-        ridge = _ridge(settings, sum(sides), len(w))
-        mirror_upper(totals["bread"])
-        n = float(totals["weight"] if config.weights == "frequency" else totals["used"])
-        found, inverse = _classical(totals, ridge, n, loss, config, names)
-        if config.covariance in BY_LEVERAGE:
-            power, kind = BY_LEVERAGE[config.covariance], config.curvature
-            leveraged = LeverageMeat(w, inverse, power, kind, sums["frequency"])
-            totals |= _leveraged(on.engine.total(problem, leveraged), totals["rows"], config)
-        matrix = _covariance(inverse, totals, n, found, config)
-        step = inverse @ (totals["gradient"] + ridge * w)
-        check_optimum(w, step, np.sqrt(np.diag(matrix)), totals["bread"], names)
+        every = on.engine, problem, sum(sides), w, settings, config, names, sums
+        if reported is None:
+            made = _of_all(*every)
+        else:
+            objective = objective_of(on.engine, problem, sides, loss, settings)
+            if objective.block is None:
+                made = _of_all(*every).of(reported)
+            else:
+                made = _without_absorbed(objective, w, reported, config, names)
+            w = w[reported]
+        totals, found = made.totals, made.found
+        check_optimum(w, made.step, np.sqrt(np.diag(made.matrix)), made.diagonal, made.names)
         value = float(totals["value"])
         null = null_value(on.engine, problem, loss, sides) if has_likelihood(loss) else math.nan
         llf, null_llf = (
@@ -286,7 +293,7 @@ def infer(
     of_least_squares = loss.is_quadratic and config.covariance == "classical"
     return Inferred(
         params=w,
-        cov=matrix,
+        cov=made.matrix,
         dispersion=found.dispersion,
         n=found.df_model + found.df_resid,
         df_model=found.df_model,
@@ -301,10 +308,127 @@ def infer(
         null_deviance=2.0 * null,
         null_llf=null_llf,
         dimensions=min(len(w), count - 1 if count else int(totals["used"])),
-        step=step,
-        inverse=inverse,
+        step=made.step,
+        inverse=made.inverse,
         problem=problem,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Made:
+    """A covariance of p coefficients, and what it is made of.
+
+    `inverse` is that of the Hessian, `diagonal` the Hessian's, `n` the number of rows and `step`
+    Newton's.
+    """
+
+    matrix: np.ndarray
+    inverse: np.ndarray
+    step: np.ndarray
+    diagonal: np.ndarray
+    names: Sequence[str]
+    found: Covariance
+    totals: Totals
+    n: float
+
+    def of(self, entries: np.ndarray) -> _Made:
+        """Return the covariance of some of the coefficients, a mask."""
+        both = np.ix_(entries, entries)
+        return replace(
+            self,
+            matrix=self.matrix[both],
+            inverse=self.inverse[both],
+            step=self.step[entries],
+            diagonal=self.diagonal[entries],
+            names=[name for name, there in zip(self.names, entries, strict=True) if there],
+        )
+
+
+def _of_all(
+    engine: Engine,
+    problem: Problem,
+    total: float,
+    w: np.ndarray,
+    settings: FitConfig,
+    config: InferenceConfig,
+    names: Sequence[str],
+    sums: dict[str, Any],
+) -> _Made:
+    """Return the covariance of all coefficients, by the inverse of the whole Hessian."""
+    loss = find(settings.loss)
+    totals = engine.total(problem, InferenceSums(w, config.curvature, **sums))
+    n = _rows(totals, config)
+    ridge = _ridge(settings, total, len(w))
+    mirror_upper(totals["bread"])
+    found, inverse = _classical(totals, ridge, n, loss, config, names)
+    if config.covariance in BY_LEVERAGE:
+        power, kind = BY_LEVERAGE[config.covariance], config.curvature
+        leveraged = LeverageMeat(w, inverse, power, kind, sums["frequency"])
+        totals |= _leveraged(engine.total(problem, leveraged), totals["rows"], config)
+    matrix = _covariance(inverse, totals, n, found, config)
+    step = inverse @ (totals["gradient"] + ridge * w)
+    return _Made(matrix, inverse, step, totals["bread"].diagonal(), names, found, totals, n)
+
+
+def _without_absorbed(
+    objective: Objective,
+    w: np.ndarray,
+    reported: np.ndarray,
+    config: InferenceConfig,
+    names: Sequence[str],
+) -> _Made:
+    """Return the covariance of the coefficients that are reported, without the whole Hessian.
+
+    Columns of its inverse are found by elimination of a factor's levels. They are directions along
+    which the scores of rows are summed (Frisch, Waugh & Lovell, with the weights of the optimum).
+    """
+    if config.covariance in BY_LEVERAGE:
+        raise ValueError(
+            f"covariance={config.covariance!r}: rows of a factor of thousands of absorbed levels "
+            "have no leverage here; give 'HC0', 'HC1' or 'cluster'"
+        )
+    engine, problem, loss = objective.engine, objective.problem, objective.loss
+    frequency = config.weights == "frequency"
+    totals = engine.total(problem, InferenceSums(w, config.curvature, bread=False))
+    n = _rows(totals, config)
+    if config.observed:
+        point = objective.at(w, gram=True, exact=True, keep=False)
+        hessian, error = point.known_hessian, point.entry_error
+    else:
+        hessian = objective.expected_hessian(w)
+        error = objective.rounding.gram(exact=True) + objective.rounding.in_turn * UNIT
+    factor = HessianFactor.of(hessian.times(1.0 / objective.C), error)
+    if not factor.proves:
+        raise ValueError(
+            "the Hessian is singular, or nearly: columns depend on each other or on levels that "
+            "are absorbed, within rounding. Drop such columns"
+        )
+    entries = np.flatnonzero(reported).tolist()
+    directions = np.zeros((len(w), len(entries)))
+    for k, j in enumerate(entries):
+        unit = np.zeros(len(w))
+        unit[j] = 1.0
+        directions[:, k] = -factor.step(unit)[0]
+    inverse = 0.5 * (directions[entries] + directions[entries].T)
+    step = -factor.step(totals["gradient"])[0][entries]
+    spread, fixed = _spread(totals, loss, config)
+    found = covariance_of(inverse, n, float(len(w)), spread, fixed)
+    if config.covariance != "classical":
+        along = ScoresAlong(w, directions, frequency, config.covariance == "cluster")
+        totals |= engine.total(problem, along)
+        totals["rows"] *= 3.0
+    as_they_are = np.eye(len(entries))  # scores are along the inverse's columns already
+    matrix = _covariance(as_they_are, totals, n, found, config)
+    diagonal = hessian.diagonal()[entries] / objective.C
+    told = [names[j] for j in entries]
+    return _Made(matrix, inverse, step, diagonal, told, found, totals, n)
+
+
+def _rows(totals: Totals, config: InferenceConfig) -> float:
+    """Return the number of rows; ValueError for frequencies that are no whole numbers."""
+    if config.weights == "frequency":
+        _check_whole(int(totals["fractions"]))
+    return float(totals["weight"] if config.weights == "frequency" else totals["used"])
 
 
 def _strength(settings: FitConfig) -> str:
@@ -345,8 +469,8 @@ def _covariance(
         return sandwich(inverse, totals["meat"], config.covariance, n, found.df_model)
     if math.isnan(found.dispersion):
         raise ValueError(
-            f"{n:g} rows and {len(inverse)} coefficients leave nothing to estimate the dispersion "
-            "from: give more rows than coefficients, or dispersion= a number"
+            f"{n:g} rows and {found.df_model:g} coefficients leave nothing to estimate the "
+            "dispersion from: give more rows than coefficients, or dispersion= a number"
         )
     return found.matrix
 
@@ -360,12 +484,17 @@ def _classical(
     names: Sequence[str],
 ) -> tuple[Covariance, np.ndarray]:
     """Return the classical covariance and the inverse Hessian of the objective."""
-    given = config.dispersion
-    fixed = fixed_dispersion(loss) if given is None or isinstance(given, str) else float(given)
-    fixed = None if isinstance(given, str) else fixed
-    spread = 2.0 * float(totals["value"]) if given == "deviance" else float(totals["pearson"])
+    spread, fixed = _spread(totals, loss, config)
     inverse, found = classical(totals["bread"], ridge, n, spread, fixed, names)
     return found, inverse
+
+
+def _spread(totals: Totals, loss: Loss, config: InferenceConfig) -> tuple[float, float | None]:
+    """Return what the dispersion is estimated from, and the dispersion if it is fixed."""
+    given = config.dispersion
+    fixed = fixed_dispersion(loss) if given is None or isinstance(given, str) else float(given)
+    spread = 2.0 * float(totals["value"]) if given == "deviance" else float(totals["pearson"])
+    return spread, None if isinstance(given, str) else fixed
 
 
 def _check_whole(fractions: int) -> None:

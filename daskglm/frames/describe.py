@@ -27,12 +27,15 @@ def text_of(design: Design) -> str:
     terms = {term.name: term for term in design.terms if isinstance(term, (Factor, Basis))}
     flagged = {term.name for term in design.terms if isinstance(term, Indicator)}
     fills = dict(zip(design.numbers.names, design.numbers.fills, strict=True))
-    rows = [(name, _of_column(name, terms, fills, flagged)) for name in design.columns]
+    told = terms, fills, flagged, design.absorbed
+    rows = [(name, _of_column(name, *told)) for name in design.columns]
     rows += [
         (term.name, _of_interaction(term)) for term in design.terms if isinstance(term, Interaction)
     ]
-    count = len(design.names)
+    count = int(design.reported.sum())
     parts = [f"{len(design.columns):,} columns, {count:,} coefficients", *_lined_up(rows)]
+    if left_out := [(f.name, _few(f.left_out, LEVELS)) for f in design.of_absorbed if f.left_out]:
+        parts += ["left out with their rows, which say nothing", *_lined_up(left_out)]
     if design.aliased:
         parts.append(f"left out, since they depend on others: {', '.join(design.aliased)}")
     if unseen := _unseen_of(design.terms):
@@ -44,11 +47,15 @@ def text_of(design: Design) -> str:
 
 # ---- pieces
 def _of_column(
-    name: str, terms: Mapping[str, Factor | Basis], fills: Mapping[str, float], flagged: set[str]
+    name: str,
+    terms: Mapping[str, Factor | Basis],
+    fills: Mapping[str, float],
+    flagged: set[str],
+    absorbed: tuple[str, ...],
 ) -> str:
     term = terms.get(name)
     if isinstance(term, Factor):
-        return _of_factor(term)
+        return _of_factor(term) + ("; absorbed" if name in absorbed else "")
     if isinstance(term, Basis):
         kind = "cubic spline" if term.of == "spline" else "polynomial"
         return f"{kind}, {term.columns} coefficients ({len(term.values):,} values seen)"

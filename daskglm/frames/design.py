@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,8 @@ class Design:
         Columns beside the features: exposure, offset, sample_weight, clusters.
     aliased : tuple of str
         Coefficients that are left out, since their columns depend on others.
+    absorbed : tuple of str
+        Factors whose coefficients are not reported.
     """
 
     columns: tuple[str, ...]
@@ -58,6 +60,7 @@ class Design:
     numeric: tuple[str, ...] = ()
     roles: dict[str, str] = field(default_factory=dict)
     aliased: tuple[str, ...] = ()
+    absorbed: tuple[str, ...] = ()
 
     @functools.cached_property
     def all_names(self) -> tuple[str, ...]:
@@ -79,6 +82,31 @@ class Design:
         return tuple(name for name in self.all_names if name not in left_out)
 
     @functools.cached_property
+    def reported(self) -> np.ndarray:
+        """Whether each of the coefficients is reported, (n,) of bool."""
+        hidden = {name for factor in self.of_absorbed for name in factor.names}
+        return np.array([name not in hidden for name in self.names], bool)
+
+    def without(self, slots: Mapping[str, np.ndarray], counts: Mapping[str, np.ndarray]) -> Design:
+        """Return the design of a fit that leaves out rows of these slots, masks by factor.
+
+        `counts` are the rows of each slot, by which bases are chosen anew.
+        """
+        terms = tuple(
+            term.without(slots[term.name], counts[term.name])
+            if isinstance(term, Factor) and term.name in slots
+            else term
+            for term in self.terms
+        )
+        return replace(self, terms=terms)
+
+    @property
+    def of_absorbed(self) -> list[Factor]:
+        """The factors that are absorbed."""
+        factors = [term for term in self.terms if isinstance(term, Factor)]
+        return [factor for factor in factors if factor.name in self.absorbed]
+
+    @functools.cached_property
     def _kept(self) -> np.ndarray:
         """Whether each of the coefficients with codes stays."""
         left_out = set(self.aliased)
@@ -97,15 +125,23 @@ class Design:
 
     @property
     def bases(self) -> dict[str, Any]:
-        """Levels without a coefficient, by factor."""
+        """Levels without a coefficient, by factor of those that are reported."""
         factors = [term for term in self.terms if isinstance(term, Factor) and term.base >= 0]
-        return {factor.name: factor.slots[factor.base] for factor in factors}
+        return {
+            factor.name: factor.slots[factor.base]
+            for factor in factors
+            if factor.name not in self.absorbed
+        }
 
     @property
     def groups(self) -> list[list[int]]:
         """Numbers of the coefficients of each term that has several, for a group lasso."""
         place = {name: k for k, name in enumerate(self.names)}
-        found = [[place[n] for n in term.names if n in place] for term in self.terms]
+        found = [
+            [place[n] for n in term.names if n in place]
+            for term in self.terms
+            if term.name not in self.absorbed
+        ]
         return [group for group in found if group]
 
     def columns_of(self, name: str) -> list[str]:
@@ -133,6 +169,37 @@ class Design:
         Raises
         ------
         ValueError
+            For missing values and levels that are unseen or were left out, which are not to be
+            taken, with their place.
+
+        Warns
+        -----
+        UnseenLevelWarning
+            With the number of rows whose levels the fit has not seen, or has left out.
+        """
+        rows, left_out = self.encode_some(raw, place)
+        if left_out is not None and left_out.any():
+            count, i = int(left_out.sum()), int(np.argmax(left_out))
+            told = (
+                f"{count:,} rows have levels of {', '.join(map(repr, self.absorbed))} that the fit "
+                "has left out, since their rows say nothing"
+            )
+            if any(factor.unseen == "error" for factor in self.of_absorbed):
+                raise ValueError(
+                    f"{place.row(i)} and {count - 1:,} others: {told}, so that their effects are "
+                    "not known. Fit with unseen='zero' to take such effects for zero"
+                )
+            warn(f"{place}{told}; their effects are taken for zero", UnseenLevelWarning)
+        return rows
+
+    def encode_some(self, raw: RawFrame, place: Place) -> tuple[Any, np.ndarray | None]:
+        """Return rows as `encode`, and which of them have levels that the fit has left out.
+
+        These are a mask (n,), or None, and have no part of the factor.
+
+        Raises
+        ------
+        ValueError
             For missing values and unseen levels that are not to be taken, with their place.
 
         Warns
@@ -142,13 +209,16 @@ class Design:
         """
         dense = self._dense(raw, place)
         if not self.terms:
-            return dense
+            return dense, None
+        left_out = None
         coded: dict[str, np.ndarray] = {}
         codings: list[Coding] = []
         for term in self.terms:
             coding = term.code(raw.columns.get(term.name), coded, place)
             coded[term.name] = coding.codes
             codings.append(coding)
+            if coding.left_out is not None:
+                left_out = coding.left_out if left_out is None else left_out | coding.left_out
             if coding.unseen is not None:
                 _warn_unseen(term, coding, place)
         tables = self._tables
@@ -164,7 +234,16 @@ class Design:
             _stacked([codings[k].codes for k in places], raw.n, dtype)
             for places, dtype in zip(by_width, (np.uint8, np.uint16, np.uint32), strict=True)
         )
-        return Coded(narrow, middle, wide, dense, tables.tables)
+        return Coded(narrow, middle, wide, dense, tables.tables), left_out
+
+    def codes_of(self, rows: Coded, name: str) -> np.ndarray:
+        """Return the codes (n,) of a factor in rows of this design."""
+        place = [term.name for term in self.terms].index(name)
+        by_width = _by_width(self._tables.sizes)
+        for places, codes in zip(by_width, (rows.narrow, rows.middle, rows.wide), strict=True):
+            if place in places:
+                return codes[:, places.index(place)]
+        raise KeyError(name)
 
     def _dense(self, raw: RawFrame, place: Place) -> np.ndarray:
         numbers = self.numbers

@@ -57,6 +57,7 @@ def design_to_json(design: Design) -> dict[str, Any]:
         "numeric": list(design.numeric),
         "roles": dict(design.roles),
         "aliased": list(design.aliased),
+        "absorbed": list(design.absorbed),
         "numbers": {
             "names": list(numbers.names),
             "fills": [None if math.isnan(fill) else fill for fill in numbers.fills],
@@ -76,6 +77,7 @@ def _term_to_json(term: Term) -> dict[str, Any]:
             "base": term.base,
             "unseen": term.unseen,
             "usual": term.usual,
+            "left_out": list(term.left_out),
         }
     elif isinstance(term, Basis):
         fields = {
@@ -98,7 +100,7 @@ def _term_to_json(term: Term) -> dict[str, Any]:
 
 def design_from_json(saved: Any) -> Design:
     """Return the design that `design_to_json` wrote; raises ValueError for anything else."""
-    names = ("columns", "numeric", "roles", "aliased", "numbers", "terms")
+    names = ("columns", "numeric", "roles", "aliased", "absorbed", "numbers", "terms")
     fields = _fields(saved, names, "the design")
     columns = _texts(fields["columns"], "columns")
     if len(set(columns)) < len(columns):
@@ -123,10 +125,13 @@ def design_from_json(saved: Any) -> Design:
         _texts(fields["numeric"], "numeric"),
         {role: _text(name, "a role") for role, name in roles.items()},
         _texts(fields["aliased"], "aliased"),
+        _texts(fields["absorbed"], "absorbed"),
     )
     used = {*design.factors, *of_numbers.names}
     if set(columns) != used or not {*design.numeric} <= set(columns):
         raise ValueError(f"columns {shown(columns)} and terms of {shown(sorted(used))}")
+    if not set(design.absorbed) <= set(factors):
+        raise ValueError(f"absorbed are {shown(design.absorbed)}, of {shown(list(factors))}")
     every = set(design.all_names)
     if len(every) < len(design.all_names) or not set(design.aliased) <= every:
         raise ValueError(f"coefficients {shown(design.all_names)}, of which {design.aliased}")
@@ -135,21 +140,22 @@ def design_from_json(saved: Any) -> Design:
 
 # ---- terms
 def _factor(saved: dict[str, Any], factors: Mapping[str, Factor]) -> Factor:
-    names = ("name", "levels", "rare", "has_missing", "base", "unseen", "usual")
+    names = ("name", "levels", "rare", "has_missing", "base", "unseen", "usual", "left_out")
     fields = _fields(saved, ("kind", *names), "a factor")
     levels = tuple(_level(level) for level in _list(fields["levels"], "levels"))
     rare = tuple(_level(level) for level in _list(fields["rare"], "rare"))
-    if len({*levels, *rare}) < len(levels) + len(rare):
-        raise ValueError(f"a level is there twice: {shown(levels + rare)}")
+    left_out = tuple(_level(level) for level in _list(fields["left_out"], "left_out"))
+    every = levels + rare + left_out
+    if len(set(every)) < len(every):
+        raise ValueError(f"a level is there twice: {shown(every)}")
     if not isinstance(fields["has_missing"], bool):
         raise ValueError(f"has_missing is {shown(fields['has_missing'])}")
     slots = len(levels) + bool(rare) + fields["has_missing"]
     base = _whole(fields["base"], "base", -1, slots - 1)
     usual = _whole(fields["usual"], "usual", 0, max(slots - 1, 0))
     unseen = _unseen(fields["unseen"])
-    return Factor(
-        _text(fields["name"], "a column"), levels, rare, fields["has_missing"], base, unseen, usual
-    )
+    name = _text(fields["name"], "a column")
+    return Factor(name, levels, rare, fields["has_missing"], base, unseen, usual, left_out)
 
 
 def _basis(saved: dict[str, Any], factors: Mapping[str, Factor]) -> Basis:

@@ -44,12 +44,15 @@ def design_of(
     numbers: list[str] = []
     fills: list[float] = []
     small = True
-    for name, column in found.columns.items():
+    absorbed = tuple(schema.absorb or ())
+    order = [*absorbed, *(name for name in found.columns if name not in absorbed)]
+    for name in order:
+        column = found.columns[name]
         if name in (schema.splines or {}) or name in (schema.polynomials or {}):
             terms.append(_basis(schema, name, column))
         elif isinstance(column, Levels):
             first = not (intercept or any(term.kind == "factor" for term in terms))
-            keep = first or penalised(name)
+            keep = first or (penalised(name) and name not in absorbed)
             terms.append(_factor(schema, name, column, keep=keep))
         else:
             how = schema.how_missing(name, factor=False)
@@ -68,6 +71,7 @@ def design_of(
         Numbers(tuple(numbers), tuple(fills), small),
         numeric,
         dict(roles),
+        absorbed=absorbed,
     )
 
 
@@ -106,7 +110,7 @@ def _factor(schema: Schema, name: str, column: Levels, *, keep: bool) -> Factor:
         if given is not None and not (isinstance(given, str) and given in BASES):
             _check_level(given, name, levels)
     if given is None and not keep:
-        given = "first"
+        given = "most_frequent" if name in (schema.absorb or ()) else "first"
     usual = 0
     if given == "most_frequent" and given not in levels:
         usual = int(np.argmax(counts))

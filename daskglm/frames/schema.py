@@ -51,6 +51,11 @@ class Schema(BaseEstimator):
         less their mean, over their standard deviation.
     interactions : sequence of tuples of str, optional
         Factors whose combinations have coefficients, those of the data only.
+    absorb : sequence of str, optional
+        Factors whose levels have effects without a penalty that are neither reported nor inferred,
+        as of firms and years (fixed effects): `coef_` has all other coefficients, as with dummy
+        variables. Rows that say nothing of them are left out and counted: of levels that have one
+        row, or whose targets are all at one end, so that their effect would be infinite.
     aliased : {"drop", "error"}, default "drop"
         What is done without a penalty with columns that depend on others before them: they are left
         out, with a warning, as R does, or refused.
@@ -79,6 +84,7 @@ class Schema(BaseEstimator):
         splines: Any = None,
         polynomials: Any = None,
         interactions: Any = None,
+        absorb: Any = None,
         aliased: str = "drop",
         exposure: str | None = None,
         offset: str | None = None,
@@ -94,6 +100,7 @@ class Schema(BaseEstimator):
         self.splines = splines
         self.polynomials = polynomials
         self.interactions = interactions
+        self.absorb = absorb
         self.aliased = aliased
         self.exposure = exposure
         self.offset = offset
@@ -115,10 +122,11 @@ class Schema(BaseEstimator):
 
     def check(self) -> None:
         """Raise ValueError or TypeError for what no table can have."""
-        for name in ("categories", "numeric"):
+        for name in ("categories", "numeric", "absorb"):
             _check_names(getattr(self, name), name)
-        if both := set(self.categories or ()) & set(self.numeric or ()):
-            raise ValueError(f"{min(both)!r} is in categories and in numeric: give one of them")
+        for one, other in (("categories", "numeric"), ("absorb", "numeric")):
+            if both := set(getattr(self, one) or ()) & set(getattr(self, other) or ()):
+                raise ValueError(f"{min(both)!r} is in {one} and in {other}: give one of them")
         check_choice(self.unseen, "unseen", UNSEEN)
         check_choice(self.aliased, "aliased", ALIASED)
         check_whole(self.min_count, "min_count", 1)
@@ -127,12 +135,22 @@ class Schema(BaseEstimator):
         self._check_missing()
         for name in ("splines", "polynomials"):
             _check_degrees(getattr(self, name), name, 3 if name == "splines" else 1)
-        if both := set(self.splines or ()) & set(self.polynomials or ()):
-            raise ValueError(f"{min(both)!r} is in splines and in polynomials: give one of them")
+        for one, other in (
+            ("splines", "polynomials"),
+            ("absorb", "splines"),
+            ("absorb", "polynomials"),
+        ):
+            if both := set(getattr(self, one) or ()) & set(getattr(self, other) or ()):
+                raise ValueError(f"{min(both)!r} is in {one} and in {other}: give one of them")
         for pair in _sequence(self.interactions, "interactions"):
             if isinstance(pair, str) or len(_names(pair, "interactions")) < 2:
                 raise ValueError(
                     f"interactions={shown(self.interactions)} must be tuples of two or more names"
+                )
+            if both := set(pair) & set(self.absorb or ()):
+                raise ValueError(
+                    f"interactions={shown(self.interactions)}: {min(both)!r} is absorbed; make a "
+                    "column of the combinations, and absorb that too"
                 )
         for role, name in self.roles.items():
             if not isinstance(name, str):
@@ -170,7 +188,7 @@ class Schema(BaseEstimator):
     @property
     def named(self) -> set[str]:
         """All columns that are named as features."""
-        found = {*(self.categories or ()), *(self.numeric or ())}
+        found = {*(self.categories or ()), *(self.numeric or ()), *(self.absorb or ())}
         for given in (self.base, self.missing, self.splines, self.polynomials):
             found |= set(given) if isinstance(given, Mapping) else set()
         return found.union(*(self.interactions or ()))

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import dask
+import numpy as np
 
 from daskglm.core.device import on_device
 from daskglm.data.alignment import bundles, is_delayed, unbundle
@@ -114,23 +115,47 @@ def learn(X: Any, beside: Mapping[str, Any], how: How, *, client: Any, keep: boo
     return Table(*encoded(design), design, encoded)
 
 
-def encode(X: Any, beside: Mapping[str, Any], design: Design) -> tuple[Any, dict[str, Any]]:
-    """Return a table's rows by the codes of a fitted design, and what is beside them."""
+def encode(
+    X: Any, beside: Mapping[str, Any], design: Design, *, weigh: bool
+) -> tuple[Any, dict[str, Any]]:
+    """Return a table's rows by the codes of a fitted design, and what is beside them.
+
+    Rows of levels that the fit has left out `weigh` nothing, by the sample_weight beside them, or
+    are refused.
+    """
     named = {name: value for name, value in beside.items() if isinstance(value, str)}
     have_columns(X, named.values())
     if not is_dask(X):
-        return _here(X, design.read(X, Place()), beside, named, design)
+        return _here(X, design.read(X, Place()), beside, named, design, weigh=weigh)
     parts = _read_parts(X, beside, None, named, design)
-    return _lazily(parts, beside, design)
+    return _lazily(parts, beside, design, weigh=weigh)
 
 
 # ---- in memory
 def _here(
-    X: Any, raw: RawFrame, beside: Mapping[str, Any], named: Mapping[str, str], design: Design
+    X: Any,
+    raw: RawFrame,
+    beside: Mapping[str, Any],
+    named: Mapping[str, str],
+    design: Design,
+    *,
+    weigh: bool = True,
 ) -> tuple[Named, dict[str, Any]]:
-    rows = design.encode(raw, Place())
     values = {name: X[named[name]] if name in named else given for name, given in beside.items()}
+    if not weigh:
+        return Named(design.encode(raw, Place()), design.names), values
+    rows, left_out = design.encode_some(raw, Place())
+    values["sample_weight"] = _weights(values.get("sample_weight"), left_out)
     return Named(rows, design.names), values
+
+
+def _weights(given: Any, left_out: np.ndarray | None) -> Any:
+    """Return weights that are zero where rows are left out."""
+    if left_out is None or not left_out.any():
+        return given
+    if hasattr(given, "where"):
+        return given.where(~left_out, 0.0)
+    return np.where(left_out, 0.0, 1.0 if given is None else np.asarray(given))
 
 
 # ---- partition by partition
@@ -196,25 +221,48 @@ def _seen_part(part: _Part, schema: Schema) -> Any:
 
 
 def _lazily(
-    parts: list[tuple[Any, Any]], beside: Mapping[str, Any], design: Design
+    parts: list[tuple[Any, Any]],
+    beside: Mapping[str, Any],
+    design: Design,
+    *,
+    weigh: bool = True,
 ) -> tuple[Named, dict[str, Any]]:
-    one, of, get = (
-        dask.delayed(_encode_part),
-        dask.delayed(design, traverse=False),
-        dask.delayed(_get),
-    )
+    weigh = weigh and any(factor.left_out for factor in design.of_absorbed)
+    one = dask.delayed(_encode_some if weigh else _encode_part)
+    of, get = dask.delayed(design, traverse=False), dask.delayed(_get)
     rows = [one(part, of, Place(i)) for i, (part, _) in enumerate(parts)]
     values: dict[str, Any] = {}
     for name, given in beside.items():
-        if given is None or _constant(name, given) is not None:
+        if weigh and name == "sample_weight":
+            weights = dask.delayed(_weights_of)
+            found = zip(rows, parts, strict=True)
+            values[name] = [weights(encoded, part) for encoded, (part, _) in found]
+        elif given is None or _constant(name, given) is not None:
             values[name] = given
         else:
             values[name] = [get(part, name) for part, _ in parts]
+    if weigh:
+        first = dask.delayed(_first)
+        rows = [first(encoded) for encoded in rows]
     return Named(rows, design.names, tuple(bundle for _, bundle in parts)), values
 
 
 def _encode_part(part: _Part, design: Design, place: Place) -> Any:
     return design.encode(part.raw, place)
+
+
+def _encode_some(part: _Part, design: Design, place: Place) -> tuple[Any, np.ndarray | None]:
+    return design.encode_some(part.raw, place)
+
+
+def _first(encoded: tuple[Any, Any]) -> Any:
+    return encoded[0]
+
+
+def _weights_of(encoded: tuple[Any, np.ndarray | None], part: _Part) -> Any:
+    rows, left_out = encoded
+    found = _weights(part.beside.get("sample_weight"), left_out)
+    return np.ones(rows.shape[0]) if found is None else found
 
 
 def _get(part: _Part, name: str) -> Any:
@@ -249,7 +297,8 @@ def _check_features(features: list[Any], named: Mapping[str, str]) -> None:
 
 def _coded_anyhow(schema: Schema) -> tuple[str, ...]:
     """Columns that are read by codes whatever their dtype."""
-    return (*(schema.categories or ()), *(schema.splines or ()), *(schema.polynomials or ()))
+    named = schema.categories, schema.splines, schema.polynomials, schema.absorb
+    return tuple(name for names in named for name in names or ())
 
 
 def _roles(named: Mapping[str, str]) -> dict[str, str]:

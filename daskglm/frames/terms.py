@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -49,11 +49,15 @@ class Unseen(NamedTuple):
 
 
 class Coding(NamedTuple):
-    """Codes (n,) of a block, the table if it is another than the term's, and what is unseen."""
+    """Codes (n,) of a block, the table if it is another than the term's, and what is unseen.
+
+    `left_out` are the rows, a mask (n,), whose level the fit has left out; None: there are none.
+    """
 
     codes: np.ndarray
     table: Table | None = None
     unseen: Unseen | None = None
+    left_out: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,8 @@ class Factor:
         As of `Schema`.
     usual : int
         Slot that "reference" means where all have coefficients.
+    left_out : tuple
+        Levels whose rows are left out of the fit, since they say nothing of it.
     """
 
     kind: ClassVar[str] = "factor"
@@ -85,6 +91,7 @@ class Factor:
     base: int = -1
     unseen: str = "error"
     usual: int = 0
+    left_out: tuple[Level, ...] = ()
 
     @functools.cached_property
     def slots(self) -> tuple[Any, ...]:
@@ -111,14 +118,46 @@ class Factor:
         return Table.of_columns(column_of)
 
     @functools.cached_property
+    def names_of_slots(self) -> tuple[str, ...]:
+        """Names of all slots; that of the base is of no coefficient."""
+        return tuple(f"{self.name}[{slot}]" for slot in self.slots)
+
+    @functools.cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the coefficients."""
-        return tuple(f"{self.name}[{slot}]" for k, slot in enumerate(self.slots) if k != self.base)
+        return tuple(name for k, name in enumerate(self.names_of_slots) if k != self.base)
 
     @property
     def spare(self) -> int:
         """Code of the row without columns."""
         return len(self.slots)
+
+    def without(self, slots: np.ndarray, counts: np.ndarray) -> Factor:
+        """Return the factor whose rows of these slots, a mask, are left out.
+
+        If the base is one of them, the most frequent of the others is, by `counts`.
+        """
+        if not slots.any():
+            return self
+        stay = np.flatnonzero(~slots)
+        base, usual = (
+            int(np.searchsorted(stay, k))
+            if k >= 0 and not slots[k]
+            else int(np.argmax(counts[stay]))
+            for k in (self.base, self.usual)
+        )
+        n = len(self.levels)
+        has_rare = bool(self.rare) and not slots[n]
+        gone = [level for level, out in zip(self.levels, slots, strict=False) if out]
+        return replace(
+            self,
+            levels=tuple(self.levels[k] for k in stay if k < n),
+            rare=self.rare if has_rare else (),
+            has_missing=self.has_missing and not slots[-1],
+            base=base if self.base >= 0 else -1,
+            usual=usual,
+            left_out=(*self.left_out, *gone, *(() if has_rare else self.rare)),
+        )
 
     def code(self, column: Any, coded: Mapping[str, np.ndarray], place: Place) -> Coding:
         """Code a column; ValueError, with the place, for levels that are not known."""
@@ -130,6 +169,12 @@ class Factor:
         for k, level in enumerate(column.levels):
             to[k] = self.places.get(level, -1)
         to[-1] = len(self.slots) - 1 if self.has_missing else -1
+        left_out = None
+        if self.left_out:
+            gone = set(self.left_out)
+            out = np.array([*(level in gone for level in column.levels), False])
+            to[out] = self.spare
+            left_out = out[column.codes]
         codes, unseen = to[column.codes], None
         if (to < 0).any() and (unknown := codes < 0).any():
             which = np.unique(column.codes[unknown])
@@ -139,7 +184,7 @@ class Factor:
                 raise ValueError(_unseen_error(self, column, int(column.codes[i]), place.row(i)))
             unseen = Unseen(int(unknown.sum()), levels)
             codes[unknown] = instead
-        return Coding(codes.astype(width_of(len(self.slots) + 1)), None, unseen)
+        return Coding(codes.astype(width_of(len(self.slots) + 1)), None, unseen, left_out)
 
 
 def _unseen_error(factor: Factor, column: Codes, code: int, row: str) -> str:

@@ -336,10 +336,12 @@ class Objective:
             beside=None if beside is None else (beside.token, found.moved),
         )
 
-    def expected_hessian(self, w: np.ndarray) -> np.ndarray:
+    def expected_hessian(self, w: np.ndarray) -> Any:
         """Return the Hessian with expected curvatures, Fisher's. Cost: 1 pass, 1 round."""
-        hessian: np.ndarray = self._hessian(self.ask(InferenceSums(w))["bread"])
-        return hessian
+        if self.block is None:
+            return self._hessian(self.ask(InferenceSums(w))["bread"])
+        how: Any = {"gram": True, "keep": False, "exact": True, "expected": True}
+        return self._hessian(self.ask(Evaluate(w, next(tokens), block=self.block, **how))["gram"])
 
     def hessian_vector(self, point: Point, v: np.ndarray) -> np.ndarray:
         """Multiply v by the Hessian at an evaluated point. Cost: 1 pass, 1 round."""

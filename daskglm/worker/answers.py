@@ -8,7 +8,7 @@ from typing import Any
 
 from daskglm.core.batch_requests import EvaluateMany, HeldOutLosses, ScoreHeldOut, WeighGroups
 from daskglm.core.column_requests import ColumnGram, ColumnMoments, ColumnSigns
-from daskglm.core.inference_requests import InferenceSums, LeverageMeat
+from daskglm.core.inference_requests import InferenceSums, LeverageMeat, ScoresAlong
 from daskglm.core.requests import (
     DualLine,
     DualSave,
@@ -77,6 +77,7 @@ ANSWERS: dict[type, Callable[[Asked[Any]], Totals]] = {
     ScoreHeldOut: held_out.score_held_out,
     HeldOutLosses: held_out.held_out_losses,
     InferenceSums: inference.inference_sums,
+    ScoresAlong: inference.scores_along,
     LeverageMeat: inference.meat_by_leverage,
 }
 

@@ -12,14 +12,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from daskglm.core.inference_requests import ClusterSums, InferenceSums, LeverageMeat, together
+from daskglm.core.inference_requests import (
+    ClusterSums,
+    InferenceSums,
+    LeverageMeat,
+    ScoresAlong,
+    together,
+)
 from daskglm.core.requests import Totals
 from daskglm.data.blocks import Block
 from daskglm.data.clusters import Clusters
 from daskglm.kernels import cpu as host
 from daskglm.kernels import gram_side
 from daskglm.kernels.records import NOTHING
-from daskglm.kernels.storages import rows_between
+from daskglm.kernels.storages import matrix_of, rows_between
 from daskglm.losses.base import Law
 from daskglm.losses.table import law_of
 from daskglm.worker.asked import Asked
@@ -65,6 +71,51 @@ def inference_sums(asked: Asked[InferenceSums]) -> Totals:
     return reply | {"rows": asked.facts.n_rows}
 
 
+def scores_along(asked: Asked[ScoresAlong]) -> Totals:
+    """Answer a request for scores along directions."""
+    _need_host_memory(asked)
+    request, blocks, d = asked.request, asked.blocks, asked.n_features
+    law = law_of(asked.problem.loss, curvature="fisher")
+    w, b = host.coefficients(request.w, d)
+    directions = np.ascontiguousarray(request.directions)
+    features = directions[:d]
+    constant = directions[d] if len(directions) > d else np.zeros(directions.shape[1])
+    groups = _groups(blocks) if request.clusters else _Groups(NOTHING, [], [])
+    many, r = len(groups.labels), directions.shape[1]
+    rows_of_run = max(int(RUN_BYTES // (8 * max(r, 1))), 64)
+
+    def work(pieces: list[Piece]) -> Totals:
+        sums, seen = np.zeros((many if request.clusters else r, r)), np.zeros(many, bool)
+        for i, lo, hi in pieces:
+            cache = asked.caches[i]
+            for first in range(lo, hi, rows_of_run):
+                run = slice(first, min(first + rows_of_run, hi))
+                n = run.stop - run.start
+                rows, others = rows_between(cache.rows, run.start, run.stop), beside(cache, run)
+                z, slopes = np.empty((2, n))
+                cache.kernels.margins(rows, w, b, 0, n, z)
+                host.margins.slopes(law, *others, z, 0, n, slopes)
+                along = matrix_of(rows, d) @ features + constant
+                scores, weight = slopes[:, None] * along, others[1]
+                if request.clusters:
+                    codes = groups.codes(i, run)
+                    np.add.at(sums, codes, scores)
+                    seen[codes[weight > 0.0] if len(weight) else codes] = True
+                elif request.frequency and len(weight):
+                    each = np.divide(slopes, weight, out=np.zeros(n), where=weight > 0.0)
+                    sums += scores.T @ (each[:, None] * along)
+                else:
+                    sums += scores.T @ scores
+        return {"sums": sums, "seen": seen}
+
+    totals = asked.add_up(work, 8 * r * (many if request.clusters else r))
+    sums, reply = totals["sums"], {"rows": asked.facts.n_rows}
+    if not request.clusters:
+        return {"meat": sums, **reply}
+    seen = totals["seen"]
+    return {"clusters": ClusterSums(groups.labels[seen], sums[seen]), **reply}
+
+
 def meat_by_leverage(asked: Asked[LeverageMeat]) -> Totals:
     """Answer a request for scores that are weighted by the leverages of their rows."""
     _need_host_memory(asked)
@@ -96,7 +147,8 @@ class _OfOneMargin:
     def __init__(self, asked: Asked[InferenceSums]) -> None:
         self.request, self.caches = asked.request, asked.caches
         self.d, self.size = asked.n_features, len(asked.request.w)
-        self.side, self.width = gram_side(self.d), self.d + 1
+        self.side = gram_side(self.d) if self.request.bread or self.request.meat else 0
+        self.width = self.d + 1
         ref = asked.problem.loss
         kind = "squared_slope_of_each" if asked.request.frequency else "squared_slope"
         self.laws = _Laws(
@@ -151,20 +203,6 @@ class _Groups(NamedTuple):
         """Return which clusters some rows of a block are of."""
         codes: np.ndarray = self.places[block][self.of_blocks[block].codes[run]]
         return codes
-
-
-class _Out(NamedTuple):
-    """What one thread adds to.
-
-    `scalars` are the value, Pearson's sum, the weight, rows used, and weights that are fractions.
-    """
-
-    sums: np.ndarray
-    bread: np.ndarray
-    meat: np.ndarray
-    scalars: np.ndarray
-    clusters: np.ndarray
-    seen: np.ndarray
 
 
 def _groups(blocks: Sequence[Block]) -> _Groups:

@@ -15,6 +15,7 @@ from daskglm.kernels import cpu as host
 from daskglm.kernels import gram_side
 from daskglm.kernels.coded_block import eliminating
 from daskglm.kernels.records import NOTHING
+from daskglm.losses.table import law_of
 from daskglm.worker.asked import Asked
 from daskglm.worker.margins import Fill, update
 from daskglm.worker.pieces import Piece
@@ -22,7 +23,9 @@ from daskglm.worker.pieces import Piece
 
 def evaluate(asked: Asked[Evaluate]) -> Totals:
     """Add up value, gradient and what else of the Hessian is asked for."""
-    law, request, caches, backend = asked.law, asked.request, asked.caches, asked.backend
+    request, caches, backend = asked.request, asked.caches, asked.backend
+    kind = "fisher" if request.expected else "observed"
+    law = law_of(asked.problem.loss, compiled=backend is host, curvature=kind)
     d, size, zeros = asked.n_features, len(request.w), backend.zeros
     w, b = backend.coefficients(request.w, d)
     keep, curved = (request.keep, request.curved) if backend is host else (True, True)

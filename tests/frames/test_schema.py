@@ -19,7 +19,7 @@ BAD = {
     "unknown": (
         {"level": 1},
         ValueError,
-        "schema has no 'level'; it has aliased, base, categories",
+        "schema has no 'level'; it has absorb, aliased, base, categories",
     ),
     "a list": (["month"], TypeError, r"schema=\['month'\] must be"),
     "one name": ({"categories": "month"}, TypeError, r"categories='month' must be a sequence"),
