@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from daskglm.data.svmlight import read_svmlight
+    from daskglm.estimators.absorbed import LeftOutWarning
     from daskglm.estimators.any_loss import LinearClassifier, LinearRegressor
     from daskglm.estimators.cross_validation import LogisticRegressionCV
     from daskglm.estimators.families import (
@@ -55,6 +56,7 @@ _MODULES = {
     "GeneralizedLinearRegressorCV": "estimators.family_cv",
     "Lasso": "estimators.lasso",
     "LassoCV": "estimators.penalty_cv",
+    "LeftOutWarning": "estimators.absorbed",
     "LinearClassifier": "estimators.any_loss",
     "LinearRegressor": "estimators.any_loss",
     "LinearSVC": "estimators.svm",
@@ -91,6 +93,7 @@ __all__ = [
     "Inference",
     "Lasso",
     "LassoCV",
+    "LeftOutWarning",
     "LinearClassifier",
     "LinearRegressor",
     "LinearSVC",

@@ -122,6 +122,17 @@ def test_on_workers(wanted, tmp_path):
     np.testing.assert_allclose(load(out).coef_, wanted.coef_, rtol=1e-6)
 
 
+def test_factors_may_be_absorbed(tmp_path):
+    data, out = write(PLAIN, tmp_path / "d.parquet"), tmp_path / "m.json"
+    run("fit", data, *FIT, *TIGHT, "--absorb", "area", "--out", out)
+    found = load(out)
+    same = daskglm.PoissonRegressor(tol=1e-12, schema={"absorb": ["area"]})
+    same.fit(PLAIN, "claims", exposure="years")
+    assert not any(name.startswith("area") for name in found.feature_names_out_)
+    np.testing.assert_allclose(found.coef_, same.coef_, rtol=1e-6)
+    np.testing.assert_allclose(found.predict(PLAIN), same.predict(PLAIN), rtol=1e-6)
+
+
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_identifiers_and_columns_in_any_order(kind, model, wanted, tmp_path):
     more = CLAIMS[CLAIMS.columns[::-1]].assign(number=np.arange(N), note="x")

@@ -75,6 +75,24 @@ MODELS = {
 }
 
 
+# By pyfixest 0.60.0: `fepois` and `feglm` of "y ~ C(area) + a + b | firm + year" on FRAME, with
+# iwls_tol = fixef_tol = 1e-13 and ssc(k_fixef="full"); classical errors with k_adj=False, too.
+PYFIXEST = {
+    "poisson": {
+        "coef": [-0.02570722696, -0.02280452893, 0.3827692858, -0.289310883],
+        "classical": [0.05822718611, 0.05888875894, 0.02368522994, 0.02380629366],
+        "HC1": [0.0589002947, 0.06115056297, 0.02527205302, 0.02392147708],
+        "cluster": [0.04998811831, 0.05201433792, 0.02815000739, 0.02105673402],
+    },
+    "logit": {
+        "coef": [0.02893520559, -0.08299070916, 0.4606453415, -0.3690990079],
+        "classical": [0.141032799, 0.1442919554, 0.05947893073, 0.05905116358],
+        "HC1": [0.1430763049, 0.1462106594, 0.06001211471, 0.06088153543],
+        "cluster": [0.1452949672, 0.1772698098, 0.0728906348, 0.05853466476],
+    },
+}
+
+
 @pytest.fixture
 def large(monkeypatch):
     """Take any factor for a large one, whose levels are eliminated."""
@@ -105,6 +123,18 @@ def test_coefficients_and_errors_are_those_with_dummies(name, covariance, elimin
     np.testing.assert_allclose(found.bse[:4], expected.bse[:4], rtol=2e-5)
     assert found.df_resid == expected.df_resid == len(FRAME) - X.shape[1] - 1
     assert found.bic == pytest.approx(expected.bic, nan_ok=True)
+
+
+@pytest.mark.parametrize("name", PYFIXEST)
+@pytest.mark.parametrize("covariance", ["classical", "HC1", "cluster"])
+def test_numbers_of_pyfixest(name, covariance, large):
+    model, target, _ = MODELS[name]
+    data = features(FRAME, target)
+    model.fit(data, target)
+    given = {"clusters": "firm"} if covariance == "cluster" else {}
+    found = model.inference(data, target, covariance=covariance, **given)
+    np.testing.assert_allclose(np.ravel(model.coef_), PYFIXEST[name]["coef"], rtol=1e-6)
+    np.testing.assert_allclose(found.bse[:4], PYFIXEST[name][covariance], rtol=1e-6)
 
 
 @pytest.mark.parametrize("weights", ["precision", "frequency"])
