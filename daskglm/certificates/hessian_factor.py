@@ -13,6 +13,7 @@ import numpy as np
 import scipy.linalg
 
 from daskglm.core.block_hessian import BlockHessian
+from daskglm.core.cross import Cross
 
 Hessian = np.ndarray | BlockHessian
 
@@ -76,20 +77,20 @@ class BlockTriangle(NamedTuple):
     start : int
         Of the Hessian.
     roots : (m,) array
-    cross : (m, q) array
+    cross : Cross
     lower : (q, q) array
     """
 
     start: int
     roots: np.ndarray
-    cross: np.ndarray
+    cross: Cross
     lower: np.ndarray
 
     def forward(self, v: np.ndarray) -> np.ndarray:
         """Multiply by the inverse."""
         m, start = len(self.roots), self.start
         levels = v[start : start + m] / self.roots
-        rest = np.concatenate([v[:start], v[start + m :]]) - self.cross.T @ levels
+        rest = np.concatenate([v[:start], v[start + m :]]) - self.cross.transposed_times(levels)
         return np.append(levels, scipy.linalg.lapack.dtrtrs(self.lower, rest, lower=1)[0])
 
     def backward(self, v: np.ndarray) -> np.ndarray:
@@ -101,7 +102,8 @@ class BlockTriangle(NamedTuple):
 
     def times(self, root: float) -> BlockTriangle:
         """Return the triangle times a number."""
-        return BlockTriangle(self.start, *(root * each for each in self[1:]))
+        cross = self.cross.scaled(root)
+        return BlockTriangle(self.start, root * self.roots, cross, root * self.lower)
 
 
 @dataclass(frozen=True)
@@ -182,21 +184,28 @@ class HessianFactor:
         m, q = hessian.cross.shape
         unknown = np.full(m + q, math.inf)
         if not hessian.is_finite:
-            ones = BlockTriangle(hessian.start, np.ones(m), np.zeros((m, q)), np.eye(q))
+            ones = BlockTriangle(hessian.start, np.ones(m), Cross.zeros(m, q), np.eye(q))
             return cls(ones, math.inf, math.inf, unknown, None, q + 1)
         top, cross, complement = hessian.schur
         root = np.sqrt(np.maximum(hessian.rest.diagonal(), 1e-300))
         L, failed = scipy.linalg.lapack.dpotrf(complement / root[:, None] / root, lower=1)
         if failed or not (hessian.levels > 0.0).all() or not np.isfinite(L).all():
-            alone = BlockTriangle(hessian.start, top, np.zeros((m, q)), np.diag(root))
+            alone = BlockTriangle(hessian.start, top, Cross.zeros(m, q), np.diag(root))
             return cls(alone, math.inf, math.inf, unknown, None, q + 1)
 
-        # the inverse is diag(1, 0) + VV' with V = [F; -1] L^-T, whose norm is that of V'V
-        F = scipy.linalg.blas.dtrsm(1.0, L, (cross / root).T, lower=1).T
+        # the inverse is diag(1, 0) + VV' with V = [F; -1] L^-T, whose norm is that of V'V, and F'F
+        # is what the Schur complement lacks of the others' part
         own = scipy.linalg.lapack.dtrtri(L, lower=1)[0]
-        norm = 1.0 + float(np.linalg.norm(F.T @ F + own @ own.T))
+        others = hessian.rest / root[:, None] / root
+        norm = 1.0 + float(np.linalg.norm(own @ others @ own.T - np.eye(q) + own @ own.T))
         doubt = 2.0 * ((q + 1) * error + 4.0 * (q + 1) * (m + q + 2 + FEW) * UNIT) * norm
-        of_levels = np.sqrt(_growth(doubt) * (1.0 + np.einsum("ij,ij->i", F, F))) / top
+        if cross.is_sparse.any():
+            # rows of F L^-T one by one would be as many numbers as a dense F has
+            squares = float(np.linalg.norm(own.T @ own)) * cross.row_squares(1.0 / root)
+        else:
+            F = scipy.linalg.blas.dtrsm(1.0, L, (cross.dense / root).T, lower=1)
+            squares = np.einsum("ij,ij->j", F, F)
+        of_levels = np.sqrt(_growth(doubt) * (1.0 + squares)) / top
         of_rest = np.sqrt(_growth(doubt) * np.einsum("ij,ij->j", own, own)) / root
         roots = hessian.joined(of_levels, of_rest)
         triangle = BlockTriangle(hessian.start, top, cross, L * root[:, None])

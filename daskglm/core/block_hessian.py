@@ -7,12 +7,16 @@ complement S = A - B'D^-1 B (Nocedal & Wright, section 16.2, of another block ma
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
+from daskglm.core.cross import Cross
+from daskglm.core.level_blocks import LevelBlocks, couples
 from daskglm.core.matrices import mirror_upper
 
 
@@ -23,14 +27,14 @@ class Schur(NamedTuple):
     ----------
     roots : (m,) array
         Roots of D; one where D is zero.
-    cross : (m, q) array
+    cross : Cross
         B over those roots.
     complement : (q, q) array
         S.
     """
 
     roots: np.ndarray
-    cross: np.ndarray
+    cross: Cross
     complement: np.ndarray
 
 
@@ -44,30 +48,28 @@ class BlockHessian:
         The first coefficient of the block.
     levels : (m,) array
         D, the diagonal of the block.
-    cross : (m, q) array
-        B, its rows times the other columns.
+    cross : Cross
+        B, its rows times the other columns, (m, q).
     rest : (q, q) array
         A, all of it.
     """
 
     start: int
     levels: np.ndarray
-    cross: np.ndarray
+    cross: Cross
     rest: np.ndarray
 
     @classmethod
     def of_sums(
-        cls, gram: np.ndarray, start: int, scale: float, diagonal: np.ndarray
+        cls, gram: np.ndarray, blocks: LevelBlocks, scale: float, diagonal: np.ndarray
     ) -> BlockHessian:
-        """Return `scale` times the Gram of an `Evaluate` with a block, plus a diagonal (n,).
+        """Return `scale` times the Gram of an `Evaluate` with blocks, plus a diagonal (n,).
 
-        Where that is shorter by one, there is no constant among the coefficients.
+        The first factor's levels are the diagonal block. Where `diagonal` is shorter by one, there
+        is no constant among the coefficients.
         """
-        m = gram.shape[0] - gram.shape[1]
-        q = len(diagonal) - m
-        rest = scale * gram[:q, :q]
-        mirror_upper(rest)
-        found = cls(start, scale * gram[-m:, -1], scale * gram[-m:, :q], rest)
+        found = _of_parts(_parts_of(gram, blocks, scale, len(diagonal)), 0)
+        assert isinstance(found, cls)
         return found.plus_diagonal(diagonal)
 
     # ---- as of an array
@@ -96,14 +98,16 @@ class BlockHessian:
         """Multiply a vector (n,)."""
         levels, rest = self.parts_of(v)
         return self.joined(
-            self.levels * levels + self.cross @ rest, self.cross.T @ levels + self.rest @ rest
+            self.levels * levels + self.cross @ rest,
+            self.cross.transposed_times(levels) + self.rest @ rest,
         )
 
     # ---- parts
     @property
     def is_finite(self) -> bool:
         """Whether all entries are finite."""
-        return all(bool(np.isfinite(each).all()) for each in (self.levels, self.cross, self.rest))
+        known = bool(np.isfinite(self.levels).all() and np.isfinite(self.rest).all())
+        return known and self.cross.is_finite
 
     @property
     def stop(self) -> int:
@@ -125,18 +129,20 @@ class BlockHessian:
 
     def times(self, scale: float) -> BlockHessian:
         """Return the matrix times a number."""
-        parts = (scale * each for each in (self.levels, self.cross, self.rest))
-        return BlockHessian(self.start, *parts)
+        levels, cross, rest = scale * self.levels, self.cross.scaled(scale), scale * self.rest
+        return BlockHessian(self.start, levels, cross, rest)
 
     def principal(self, entries: np.ndarray) -> BlockHessian:
         """Return the rows and columns of these entries: their numbers, ascending, or a mask."""
         chosen = np.zeros(len(self), bool)
         chosen[entries] = True
+        if chosen.all():
+            return self
         levels, rest = self.parts_of(chosen)
         return BlockHessian(
             int(chosen[: self.start].sum()),
             self.levels[levels],
-            self.cross[np.ix_(levels, rest)],
+            self.cross.taken(levels, rest),
             self.rest[np.ix_(rest, rest)],
         )
 
@@ -146,8 +152,8 @@ class BlockHessian:
         own = np.arange(self.start, self.stop)
         others = np.delete(np.arange(len(self)), own)
         found[own, own] = self.levels
-        found[np.ix_(own, others)] = self.cross
-        found[np.ix_(others, own)] = self.cross.T
+        found[np.ix_(own, others)] = cross = self.cross.to_dense()
+        found[np.ix_(others, own)] = cross.T
         found[np.ix_(others, others)] = self.rest
         return found
 
@@ -156,8 +162,8 @@ class BlockHessian:
         """The Schur complement of the levels; those without curvature count as absent."""
         roots = np.sqrt(self.levels)
         roots[~(roots > 0.0)] = 1.0
-        cross = self.cross / roots[:, None]
-        return Schur(roots, cross, self.rest - cross.T @ cross)
+        cross = self.cross.scaled(1.0 / roots)
+        return Schur(roots, cross, self.rest - cross.gram())
 
 
 def principal(hessian: np.ndarray | BlockHessian, entries: np.ndarray) -> np.ndarray | BlockHessian:
@@ -165,3 +171,72 @@ def principal(hessian: np.ndarray | BlockHessian, entries: np.ndarray) -> np.nda
     if isinstance(hessian, BlockHessian):
         return hessian.principal(entries)
     return hessian[np.ix_(entries, entries)]
+
+
+# ---- from sums
+class _Factor(NamedTuple):
+    """What was summed of one factor: its first coefficient, and products of its levels.
+
+    Parameters
+    ----------
+    start : int
+    levels : (m,) array
+        With themselves.
+    dense : (m, k) array
+        With coefficients that no factor has.
+    sparse : dict of int to csr_array
+        With the levels of each factor after it.
+    """
+
+    start: int
+    levels: np.ndarray
+    dense: np.ndarray
+    sparse: dict[int, sp.csr_array]
+
+
+class _Parts(NamedTuple):
+    """All that was summed: of each factor, and (k, k) of coefficients that no factor has."""
+
+    factors: Sequence[_Factor]
+    kept: np.ndarray
+
+
+def _parts_of(gram: np.ndarray, blocks: LevelBlocks, scale: float, size: int) -> _Parts:
+    sizes, q = blocks.sizes, gram.shape[1]
+    k, tops = size - sum(sizes), [*(q + np.cumsum([0, *sizes])).tolist()]
+    kept = scale * gram[:k, :k]
+    mirror_upper(kept)
+    sparse: list[dict[int, sp.csr_array]] = [{} for _ in sizes]
+    slots, at = scale * gram[tops[-1] :].ravel(), 0
+    for (a, b), pairs in zip(couples(blocks.factors), blocks.pairs, strict=True):
+        values = slots[at : at + len(pairs.indices)]
+        shape = sizes[a], sizes[b]
+        sparse[a][b] = sp.csr_array((values, pairs.indices, pairs.indptr), shape=shape)
+        at += len(values)
+    rows = [scale * gram[top : top + m] for top, m in zip(tops, sizes, strict=False)]
+    of = zip(blocks.factors, rows, sparse, strict=True)
+    factors = [_Factor(start, row[:, -1], row[:, :k], own) for (start, _), row, own in of]
+    return _Parts(factors, kept)
+
+
+def _of_parts(parts: _Parts, a: int) -> BlockHessian | np.ndarray:
+    """Return the matrix of all coefficients but those of the factors before number `a`."""
+    if a == len(parts.factors):
+        return parts.kept
+    own, sizes = parts.factors[a], [len(each.levels) for each in parts.factors]
+    starts = [each.start for each in parts.factors]
+
+    def place(b: int, gone: int) -> int:
+        """Return where a factor begins once those before number `gone` are left out."""
+        return starts[b] - sum(
+            m for m, at in zip(sizes[:gone], starts, strict=False) if at < starts[b]
+        )
+
+    rest = _of_parts(parts, a + 1)
+    rest = rest if isinstance(rest, np.ndarray) else rest.to_dense()
+    is_sparse, found = np.zeros(len(rest), bool), sp.csr_array((sizes[a], 0))
+    for b in sorted(own.sparse, key=lambda b: starts[b]):
+        begin = place(b, a + 1)
+        is_sparse[begin : begin + sizes[b]] = True
+        found = sp.csr_array(sp.hstack([found, own.sparse[b]], format="csr"))
+    return BlockHessian(place(a, a), own.levels, Cross(own.dense, found, is_sparse), rest)

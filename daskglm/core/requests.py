@@ -17,6 +17,7 @@ import numpy as np
 from daskglm.core.batch_requests import BatchRequest, GatheredRows
 from daskglm.core.column_requests import ColumnGram, ColumnMoments, ColumnSigns
 from daskglm.core.inference_requests import ClusterSums, InferenceRequest
+from daskglm.core.level_blocks import LevelBlocks, LevelPairs, PairKeys
 
 Totals = dict[str, Any]
 
@@ -131,11 +132,11 @@ class Evaluate:
         Another token whose margins are kept.
     exact : bool
         Whether Grams are summed in float64, whatever the dtype of the rows.
-    block : tuple of (int, int), optional
-        Of one margin: the coefficients [start, stop) whose part of the Hessian is diagonal; see
-        `DataSummary.factors`. The Gram then is an array (q + m, q): first the upper triangle of the
-        Gram of the q - 1 other coefficients and a constant, then for each of the m its products
-        with them.
+    blocks : LevelBlocks, optional
+        Of one margin: factors whose levels are kept apart, m in all. The Gram then is an array of
+        rows of q sums: first q rows, the upper triangle of the Gram of the q - 1 other coefficients
+        and a constant; then for each of the m levels its products with them; then, one after
+        another, the sums of the pairs of levels, and zeros.
     expected : bool
         Of one margin: whether curvatures are expected ones, Fisher's; else second derivatives.
     by_class : bool
@@ -168,7 +169,7 @@ class Evaluate:
     beside: int | None = None
     exact: bool = False
     by_class: bool = False
-    block: tuple[int, int] | None = None
+    blocks: LevelBlocks | None = None
     expected: bool = False
     basis: np.ndarray | None = None
 
@@ -441,6 +442,7 @@ class DualLoad:
 DualRequest = DualShape | DualRound | DualLine | DualTotals | DualValue | DualSave | DualLoad
 Request = (
     Evaluate
+    | LevelPairs
     | HessianVector
     | Spread
     | TrustRegionStep
@@ -488,5 +490,5 @@ def add(parts: list[Totals]) -> Totals:
 
 def size_of(totals: Totals) -> int:
     """Return the bytes of the arrays in a reply."""
-    kinds = np.ndarray, GatheredRows, ClusterSums
+    kinds = np.ndarray, GatheredRows, ClusterSums, PairKeys
     return sum(value.nbytes for value in totals.values() if isinstance(value, kinds))

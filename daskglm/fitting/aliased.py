@@ -18,7 +18,7 @@ from daskglm.fitting.config import FitConfig
 from daskglm.fitting.runner import objective_of
 from daskglm.fitting.setup import loaded
 from daskglm.losses.table import find
-from daskglm.objectives.elimination import block_of
+from daskglm.objectives.elimination import blocks_of
 from daskglm.objectives.primal import Objective
 
 # Features up to which dependent columns are looked for where a Gram of all is formed: its factor
@@ -42,7 +42,7 @@ def dependent_columns(data: Partitions, settings: FitConfig, client: Any) -> lis
         objective = objective_of(on.engine, problem, sides, loss, settings)
         if objective.only_side or not loss.differentiable:
             return []
-        if objective.n_features > MOST_FEATURES and block_of(objective) is None:
+        if objective.n_features > MOST_FEATURES and not blocks_of(objective):
             return []
         return _dependent(objective)
 

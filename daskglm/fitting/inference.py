@@ -274,7 +274,7 @@ def infer(
             made = _of_all(*every)
         else:
             objective = objective_of(on.engine, problem, sides, loss, settings)
-            if objective.block is None:
+            if not objective.blocks:
                 made = _of_all(*every).of(reported)
             else:
                 made = _without_absorbed(objective, w, reported, config, names)

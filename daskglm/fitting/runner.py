@@ -403,7 +403,7 @@ def _solved(
     if not (objective.is_origin(w) or ("begin" in begin.state and objective.bounds.proves)):
         zero = objective.at(objective.origin)
     # one forms those of working sets, and by blocks they are not so large
-    if not (spec.rounds_corners and objective.bounds.any_penalty) and objective.block is None:
+    if not (spec.rounds_corners and objective.bounds.any_penalty) and not objective.blocks:
         check_size(spec, objective.n_features)
     check_corners(objective)
     if spec.solves_dual and not objective.has_dual:

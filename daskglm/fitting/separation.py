@@ -133,7 +133,7 @@ def with_hessian(objective: Objective, point: Point) -> Point:
 def _is_cheap(objective: Objective) -> bool:
     """Return whether a Gram is formed for what is looked for when a fit ends."""
     d = objective.n_features
-    if objective.block is not None:
+    if objective.blocks:
         return True
     return d <= MOST_FEATURES and objective.engine.facts.nonzeros * float(d) <= MOST_WORK
 

@@ -261,7 +261,7 @@ def _is_dependent(objective: Objective, point: Point) -> bool:
     Cost: that of the Gram if it is not known, and a pass for the curvature along the flattest
     direction.
     """
-    if objective.block is not None:
+    if objective.blocks:
         point = with_hessian(objective, point)
         if isinstance(point.hessian, BlockHessian):
             way = flat_direction(point.hessian)
@@ -323,7 +323,7 @@ def _shortest(objective: Objective, solution: Solution) -> Solution:
     point, d = solution.point, objective.n_features
     gram = _gram(objective, point)
     if gram is None:
-        if objective.block is not None:
+        if objective.blocks:
             warn_if_dependent(objective, point)
         elif _too_few_rows(objective):
             _warn_of_many(

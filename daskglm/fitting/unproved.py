@@ -93,7 +93,7 @@ class Unproved:
         objective = self.objective
         assert isinstance(objective, Objective)  # of many problems there are always bounds
         work = float(objective.engine.facts.nonzeros) * objective.outputs * float(_width(objective))
-        small = objective.size <= MOST_FEATURES or objective.block is not None
+        small = objective.size <= MOST_FEATURES or bool(objective.blocks)
         if point.hessian is None and small and work <= MOST_WORK:
             point = objective.at(point.w, gram=True, exact=True, beside=point)
         residual = to_host(point.residual)
@@ -145,5 +145,4 @@ class Unproved:
 
 def _width(objective: Objective) -> int:
     """Return the columns of a Hessian as it is formed."""
-    start, stop = objective.block or (0, 0)
-    return objective.size - (stop - start)
+    return objective.size - sum(stop - start for start, stop in objective.blocks)

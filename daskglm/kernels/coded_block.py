@@ -1,19 +1,23 @@
-"""Coded rows whose Gram is summed by blocks: one code column of ones has a diagonal block.
+"""Coded rows whose Gram is summed by blocks: levels of some code columns of ones are kept apart.
 
-X is the tuple of `coded` with two numbers more: which code column that is, and its first
-coefficient. The Gram is an array (q + m, q), for the m coefficients of the column and q - 1 others
-with the constant: first the upper triangle of the Gram of these, then for each of the m its
-products with them. The last of those products, with the constant, is its own square: a row has one
-of the m at most, and a value of one there. All else is `coded`'s.
+X is the tuple of `coded` with seven parts more, which `eliminating` makes of `LevelBlocks`. With
+q - 1 coefficients that are not kept apart, the Gram is an array of rows of q sums. The first q rows
+are the upper triangle of the Gram of these and the constant. Then there is a row for each level of
+each factor, of its products with them; the last, with the constant, is its own square: a row of X
+has one of the levels at most, and a value of one there. After these the sums of the pairs of levels
+that occur follow, one after another. All else is `coded`'s.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numba import types
 
+from daskglm.core.level_blocks import LevelBlocks, PairKeys, couples, distinct
+from daskglm.kernels.chosen import within_callers
 from daskglm.kernels.coded import PARTS
 from daskglm.kernels.coded import ColumnsCopy as ColumnsCopy
 from daskglm.kernels.coded import add_by_code as add_by_code
@@ -44,12 +48,18 @@ from daskglm.kernels.coded_csr import level_of
 from daskglm.kernels.coded_gram import longest
 from daskglm.kernels.gram import add_outer as dense_add_outer
 from daskglm.kernels.gram import scratch
+from daskglm.kernels.records import read_only
 from daskglm.system.compiled import compiled
+
+# Rows of a run in which pairs are looked for: some MiB. Chosen.
+RUN_ROWS = 1 << 18
+# Parts of X beside those of `coded`.
+MORE = 7
 
 
 def has_type(kind: Any) -> bool:
     """Return whether a numba type is that of these rows."""
-    return isinstance(kind, types.BaseTuple) and len(kind) == PARTS + 2
+    return isinstance(kind, types.BaseTuple) and len(kind) == PARTS + MORE
 
 
 def arrays_of(X: Any) -> None:
@@ -57,41 +67,121 @@ def arrays_of(X: Any) -> None:
     return
 
 
-def eliminating(X: Any, block: tuple[int, int]) -> Any:
-    """Return rows of `coded` as rows whose Gram has these coefficients in a diagonal block.
+def codes_of(X: Any, factors: Sequence[tuple[int, int]]) -> list[int]:
+    """Return the code columns of ones that have these coefficients.
 
     Raises
     ------
     ValueError
-        If they are not those of a code column of ones.
+        If there is none.
     """
     if not isinstance(X, tuple) or len(X) != PARTS:
         raise ValueError(f"only rows of codes have a Gram by blocks, and X is a {type(X).__name__}")
     known = factor_ranges(*X[4:8])
-    if block not in known:
-        raise ValueError(f"the coefficients {block} are not those of a column of codes: {known}")
-    return *X, known.index(block), block[0]
+    for each in factors:
+        if each not in known:
+            raise ValueError(f"the coefficients {each} are not those of a column of codes: {known}")
+    return [known.index(each) for each in factors]
+
+
+def pair_keys(X: Any, factors: Sequence[tuple[int, int]], start: int, stop: int) -> PairKeys:
+    """Return the pairs of levels of two of the factors that occur in the rows [start, stop)."""
+    first, indptr, columns = X[4:7]
+    codes = [part[:, j] for part in X[:3] for j in range(part.shape[1])]
+    # the level of a factor that each level of a code column is, or -1
+    known = np.where(np.diff(indptr) > 0, np.append(columns, 0)[indptr[:-1]], -1)
+    begins = zip(codes_of(X, factors), factors, strict=True)
+    of = [(j, np.where(known >= 0, known - begin, -1)) for j, (begin, _) in begins]
+    found: list[list[np.ndarray]] = [[] for _ in couples(factors)]
+    for lo in range(start, stop, RUN_ROWS):
+        run = slice(lo, min(lo + RUN_ROWS, stop))
+        levels = [own[first[j] + codes[j][run].astype(np.int64)] for j, own in of]
+        for keys, (a, b) in zip(found, couples(factors), strict=True):
+            both = (levels[a] >= 0) & (levels[b] >= 0)
+            many = factors[b][1] - factors[b][0]
+            keys.append(distinct(levels[a][both] * many + levels[b][both]))
+    empty = np.empty(0, np.int64)
+    return PairKeys(tuple(distinct(np.concatenate([empty, *keys])) for keys in found))
+
+
+def eliminating(X: Any, blocks: LevelBlocks) -> Any:
+    """Return rows of `coded` as rows whose Gram has the levels of these factors apart.
+
+    The parts that are added: the factor of each code column, or -1; the first coefficient of each
+    factor; the place of each coefficient in the Gram, a row for levels that are apart, else a
+    column; where in `indptr` the pairs of two factors begin; `indptr` and `indices` of all pairs;
+    where in the Gram their sums begin.
+    """
+    at = codes_of(X, blocks.factors)
+    number = np.full(len(X[4]), -1, np.int64)
+    number[at] = np.arange(len(at))
+    width, k = X[9], X[3].shape[1]
+    apart = np.zeros(width, bool)
+    for start, stop in blocks.factors:
+        apart[start:stop] = True
+    places = np.cumsum(~apart) - 1
+    q = top = width - int(apart.sum()) + k + 1
+    for start, stop in blocks.factors:
+        places[start:stop] = top + np.arange(stop - start)
+        top += stop - start
+    spans = np.zeros((len(blocks.factors),) * 2, np.int64)
+    indptr, stored, begin = [np.empty(0, np.int64)], 0, 0
+    for (a, b), pairs in zip(couples(blocks.factors), blocks.pairs, strict=True):
+        spans[a, b] = begin
+        indptr.append(pairs.indptr + stored)
+        begin, stored = begin + len(pairs.indptr), stored + len(pairs.indices)
+    indices = np.concatenate([np.empty(0, np.int32), *(each.indices for each in blocks.pairs)])
+    begins = np.array([start for start, _ in blocks.factors], np.int64)
+    parts = number, begins, places, spans, np.concatenate(indptr), indices
+    return *X, *map(read_only, parts), top * q
 
 
 @compiled(nogil=True)
 def room(X, many, count, formed):  # type: ignore[no-untyped-def]
-    """Return what `add_outer` works in: values of a row, and the Gram of numbers."""
-    floats = X[3]
+    """Return what `add_outer` works in: values of a row, its levels, and the Gram of numbers."""
+    floats, begins = X[3], X[11]
     k = floats.shape[1]
     side = (k + 4) // 4 * 4 if formed and k > 0 else 0
     most = longest(X) if formed else 0
     own = scratch(floats, many if side > 0 else 0), np.zeros((side, side))
-    return np.empty(most, np.int64), np.empty(most), own
+    return np.empty(most, np.int64), np.empty(most), np.empty((2, len(begins)), np.int64), own
+
+
+@within_callers()
+def slot_of(indices, lo, hi, level):  # type: ignore[no-untyped-def]
+    """Return where a level is in the ascending `indices[lo:hi]`; -1: it is not there."""
+    end = hi
+    while lo < hi:
+        middle = (lo + hi) >> 1
+        if indices[np.uint64(middle)] < level:
+            lo = middle + 1
+        else:
+            hi = middle
+    return lo if lo < end and indices[np.uint64(lo)] == level else -1
+
+
+@within_callers()
+def add_from(s, c, places, entries, stored, x, sums):  # type: ignore[no-untyped-def]
+    """Add c times the values of a row from number s on, of its numbers, and a one."""
+    for r in range(s, stored):
+        sums[np.uint64(places[r])] += c * entries[r]
+    at = len(sums) - 1 - len(x)
+    for j in range(len(x)):
+        sums[at + j] += c * x[j]
+    sums[len(sums) - 1] += c
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
 def add_outer(X, curvature, start, count, d, work, gram):  # type: ignore[no-untyped-def]
-    """Add [X 1]' D [X 1] over one tile to `gram` and to sums that `finish_gram` adds to it."""
-    floats, first, indptr, columns, values, ranks, width, column, begin = X[3:]
-    places, entries, (own, numbers) = work
-    k, q = floats.shape[1], gram.shape[1]
-    m = gram.shape[0] - q
-    p, numbers_at = len(first), width - m
+    """Add [X 1]' D [X 1] over one tile to `gram` and to sums that `finish_gram` adds to it.
+
+    A pair of levels that was not found when the pairs were makes the last entry nan.
+    """
+    floats, first, indptr, columns, values, ranks, _ = X[3:10]
+    number, begins, at, spans, starts, indices, slots_at = X[10:]
+    places, entries, (level, row_of), (own, numbers) = work
+    k, q, p, many = floats.shape[1], gram.shape[1], len(first), len(begins)
+    flat = gram.reshape(gram.size)
     order = np.empty(p, np.int64)
     for j in range(p):
         order[ranks[j]] = j
@@ -101,39 +191,41 @@ def add_outer(X, curvature, start, count, d, work, gram):  # type: ignore[no-unt
         c = curvature[t]
         if c == 0.0:
             continue
-        x, stored, at = floats[start + t], 0, -1
+        x, stored = floats[start + t], 0
+        level[:] = -1
         for r in range(p):
             j = order[r]
-            level = level_of(X, start + t, j)
-            for s in range(indptr[level], indptr[level + np.uint64(1)]):
-                place = columns[s]
-                if j == column:
-                    at = q + place - begin
+            one = level_of(X, start + t, j)
+            for s in range(indptr[one], indptr[one + np.uint64(1)]):
+                place, a = at[np.uint64(columns[s])], number[j]
+                if a >= 0:
+                    level[a], row_of[a] = columns[s] - begins[a], place
                 else:
-                    places[stored] = place if place < begin else place - m
+                    places[stored] = place
                     entries[stored] = values[s]
                     stored += 1
-        if at >= 0:
-            row = gram[np.uint64(at)]
-            for s in range(stored):
-                row[np.uint64(places[s])] += c * entries[s]
-            for j in range(k):
-                row[numbers_at + j] += c * x[j]
-            row[q - 1] += c
+        for a in range(many):
+            if level[a] < 0:
+                continue
+            add_from(0, c, places, entries, stored, x, gram[np.uint64(row_of[a])])
+            for b in range(a + 1, many):
+                if level[b] < 0:
+                    continue
+                pair = spans[a, b] + level[a]
+                slot = slot_of(indices, starts[pair], starts[pair + 1], level[b])
+                if slot < 0:
+                    gram[q - 1, q - 1] = np.nan
+                else:
+                    flat[np.uint64(slots_at + slot)] += c
         for s in range(stored):
-            row, a = gram[np.uint64(places[s])], c * entries[s]
-            for r in range(s, stored):
-                row[np.uint64(places[r])] += a * entries[r]
-            for j in range(k):
-                row[numbers_at + j] += a * x[j]
-            row[q - 1] += a
+            add_from(s, c * entries[s], places, entries, stored, x, gram[np.uint64(places[s])])
         gram[q - 1, q - 1] += c
 
 
 @compiled(nogil=True)
 def finish_gram(X, d, work, gram):  # type: ignore[no-untyped-def]
     """Add to `gram` the Gram of numbers, which `add_outer` has summed beside it."""
-    numbers, k = work[2][1], X[3].shape[1]
+    numbers, k = work[3][1], X[3].shape[1]
     at = gram.shape[1] - 1 - k
     for i in range(k):
         for j in range(i, k + 1):

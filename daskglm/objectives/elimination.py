@@ -1,27 +1,70 @@
-"""Which factor's levels a Hessian has as a diagonal block: the one rule for solvers and bounds."""
+"""Which factors' levels a Hessian has apart: the one rule for solvers and bounds."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from daskglm.core.facts import DataSummary
+from daskglm.core.level_blocks import couples
 from daskglm.objectives.margins import OneMargin
 
 if TYPE_CHECKING:
     from daskglm.objectives.primal import Objective
 
+Factors = tuple[tuple[int, int], ...]
+
 # Coefficients up to which a Hessian is all entries: those looked at when fits end are.
 MOST_WHOLE = 2000
 # Share of the entries of a whole Hessian that one by blocks has at most, and bytes. Chosen.
 MOST_ENTRIES, MOST_BYTES = 0.5, 2 << 30
+# Share of the pairs of levels of two factors up to which those that rows can have are stored by
+# themselves. A level with t of m levels of the other takes t^2 products of a sparse matrix, 5 ns
+# each, or m^2 of a dense one, 0.05. By arithmetic.
+FEW_PAIRS = 0.1
+# Bytes of a pair that is stored: its sum, and a number in the pattern.
+PAIR_BYTES = 12
 
 
-def block_of(objective: Objective) -> tuple[int, int] | None:
-    """Return the coefficients [start, stop) of the factor that is eliminated; None: of none.
+class Sizes(NamedTuple):
+    """How large a Hessian with factors apart is.
 
-    Only Hessians of smooth objectives of one margin over rows of codes in host memory have one.
+    Parameters
+    ----------
+    levels : float
+        Of the first factor, which is eliminated.
+    left : float
+        Coefficients that are left then.
+    kept : float
+        Those of no factor, with a constant.
+    pairs : tuple of float
+        Pairs of levels of two factors that rows can have, in the order of `couples`.
+    """
+
+    levels: float
+    left: float
+    kept: float
+    pairs: tuple[float, ...]
+
+    @classmethod
+    def of(cls, summary: DataSummary, size: int, blocks: Factors) -> Sizes:
+        """Return those of factors of rows, among so many coefficients."""
+        sizes = [float(stop - start) for start, stop in blocks]
+        rows = float(summary.n_rows)
+        pairs = tuple(min(rows, sizes[a] * sizes[b]) for a, b in couples(blocks))
+        return cls(sizes[0], size - sizes[0], size + 1.0 - sum(sizes), pairs)
+
+    @property
+    def entries(self) -> float:
+        """Sums that make the Hessian."""
+        return (self.levels + self.left + 1.0) * self.kept + sum(self.pairs)
+
+
+def blocks_of(objective: Objective) -> Factors:
+    """Return coefficients [start, stop) of the factors that are apart, the eliminated one first.
+
+    Only Hessians of smooth objectives of one margin over rows of codes in host memory have any.
     Not where margins have ends, at which expected curvatures take the place of a Hessian, nor
     around the centre of a proximal problem. Cost: nothing.
     """
@@ -37,18 +80,27 @@ def block_of(objective: Objective) -> tuple[int, int] | None:
         and objective.rows.view.columns is None
         and objective.problem.centre is None
     )
-    return largest_factor(objective.engine.facts, objective.size) if suits else None
+    return large_factors(objective.engine.facts, objective.size) if suits else ()
 
 
-def largest_factor(facts: DataSummary, size: int) -> tuple[int, int] | None:
-    """Return the largest factor, if its elimination saves enough; see `block_of`."""
+def large_factors(facts: DataSummary, size: int) -> Factors:
+    """Return the largest factor and those with few pairs with it, if that saves enough.
+
+    See `blocks_of`.
+    """
     if size <= MOST_WHOLE or not facts.factors:
-        return None
-    start, stop = max(facts.factors, key=lambda factor: factor[1] - factor[0])
-    entries = (float(size) + 1.0) * (size + 1 - (stop - start))
+        return ()
+    first, *others = sorted(facts.factors, key=lambda factor: factor[0] - factor[1])
+
+    def share(other: tuple[int, int]) -> float:
+        return facts.n_rows / (float(first[1] - first[0]) * max(other[1] - other[0], 1))
+
+    blocks = first, *(each for each in others if share(each) <= FEW_PAIRS)
+    sizes = Sizes.of(facts, size, blocks)
+    complement = sizes.left**2
     saves = (
-        size > stop - start
-        and entries <= MOST_ENTRIES * float(size) ** 2
-        and 8 * entries <= MOST_BYTES
+        sizes.left > 0
+        and sizes.entries + complement <= MOST_ENTRIES * float(size) ** 2
+        and 8.0 * (sizes.entries + complement) + PAIR_BYTES * sum(sizes.pairs) <= MOST_BYTES
     )
-    return (start, stop) if saves else None
+    return blocks if saves else ()

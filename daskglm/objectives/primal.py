@@ -24,6 +24,7 @@ from daskglm.core.block_hessian import BlockHessian
 from daskglm.core.device import Array, gpu, to_host
 from daskglm.core.engine import Engine
 from daskglm.core.inference_requests import InferenceSums
+from daskglm.core.level_blocks import LevelBlocks
 from daskglm.core.matrices import mirror_upper
 from daskglm.core.requests import (
     Evaluate,
@@ -36,7 +37,8 @@ from daskglm.core.requests import (
 )
 from daskglm.core.view import Drawn, Part
 from daskglm.losses.base import Loss
-from daskglm.objectives.elimination import block_of
+from daskglm.objectives.elimination import blocks_of
+from daskglm.objectives.level_pairs import with_pairs
 from daskglm.objectives.margins import Margins, OneMargin, Sums
 from daskglm.objectives.point import Point
 from daskglm.objectives.rows import Rows
@@ -192,9 +194,13 @@ class Objective:
         return self.margins.can_go_without(self.loss)
 
     @property
-    def block(self) -> tuple[int, int] | None:
-        """Coefficients [start, stop) by which Hessians are diagonal; see `block_of`."""
-        return block_of(self)
+    def blocks(self) -> tuple[tuple[int, int], ...]:
+        """Factors whose levels Hessians have apart, the first one eliminated; see `blocks_of`."""
+        return blocks_of(self)
+
+    def _level_blocks(self) -> LevelBlocks | None:
+        """Return them with the pairs of their levels. Cost: 1 pass the first time, of several."""
+        return with_pairs(self.rows, self.blocks)
 
     @property
     def origin(self) -> Array:
@@ -261,7 +267,7 @@ class Objective:
         gram, diagonal, keep = gram and inside, diagonal and inside, keep or not inside
         exact = gram and (exact or self.rounding.is_exact)
         other = beside.token if beside else None
-        how: Any = {"block": self.block if gram else None}
+        how: Any = {"blocks": self._level_blocks() if gram else None}
         evaluate = Evaluate(w, token, gram, diagonal, keep, curved, other, exact, **how)
         totals = self.ask(self.margins.asked(evaluate))
         if not inside:
@@ -294,15 +300,16 @@ class Objective:
     def _hessian(self, upper: Array) -> Any:
         """Form the Hessian of the objective from the upper triangle of that of the losses.
 
-        With a `block` it is a `BlockHessian`, of the sums that `Evaluate` has then.
+        With `blocks` it is a `BlockHessian`, of the sums that `Evaluate` has then.
         """
         quadratic, xp = self.penalty.quadratic, self.xp
         if xp is not np:
             upper = xp.triu(upper)
             ridge = xp.diag(quadratic.diagonal(self.size, xp))
             return self.C * (upper + xp.triu(upper, 1).T) + ridge
-        if self.block is not None:
-            return BlockHessian.of_sums(upper, self.block[0], self.C, quadratic.diagonal(self.size))
+        blocks = self._level_blocks()
+        if blocks is not None:
+            return BlockHessian.of_sums(upper, blocks, self.C, quadratic.diagonal(self.size))
         hessian: np.ndarray = self.C * upper
         mirror_upper(hessian)
         quadratic.add_to(hessian)
@@ -338,10 +345,11 @@ class Objective:
 
     def expected_hessian(self, w: np.ndarray) -> Any:
         """Return the Hessian with expected curvatures, Fisher's. Cost: 1 pass, 1 round."""
-        if self.block is None:
+        blocks = self._level_blocks()
+        if blocks is None:
             return self._hessian(self.ask(InferenceSums(w))["bread"])
         how: Any = {"gram": True, "keep": False, "exact": True, "expected": True}
-        return self._hessian(self.ask(Evaluate(w, next(tokens), block=self.block, **how))["gram"])
+        return self._hessian(self.ask(Evaluate(w, next(tokens), blocks=blocks, **how))["gram"])
 
     def hessian_vector(self, point: Point, v: np.ndarray) -> np.ndarray:
         """Multiply v by the Hessian at an evaluated point. Cost: 1 pass, 1 round."""

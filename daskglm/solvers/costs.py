@@ -33,6 +33,9 @@ HESSIAN_ENTRY_VALUES = 10.0
 SOLVE_SECONDS = 4e-11
 # The same times the levels of a factor that is eliminated and the square of the other coefficients.
 ELIMINATION_SECONDS = 2e-10
+# The same times the pairs of its levels with those of other factors, and what is beside a pair in
+# its row. Of a product of sparse matrices of 100,000 rows.
+PAIR_SECONDS = 5e-9
 # Features up to which a Hessian is formed without being asked for: 32 MB a thread. Chosen.
 LARGEST_HESSIAN = 2000
 # Features up to which a Hessian is cheap beside reading rows from disk, or on a device. Chosen.

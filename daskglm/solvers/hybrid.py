@@ -218,7 +218,7 @@ def _second(
     objective: Objective, dual: Dual, w: np.ndarray, passes: float
 ) -> Generator[Iterate, None, Reason | None]:
     """Finish an ascent by Newton's method, or TRON; returns None if it needs more passes."""
-    if objective.n_features <= costs.LARGEST_HESSIAN or objective.block is not None:
+    if objective.n_features <= costs.LARGEST_HESSIAN or objective.blocks:
         name, solver = ("newton", newton)
     else:
         name, solver = ("tron", tron)
@@ -241,7 +241,7 @@ def _second(
 def _second_epochs(objective: Objective, *, smooth: bool) -> float:
     """Foresee the time that the second method takes, in epochs."""
     epochs = costs.TRON_FINISH_EPOCHS
-    if objective.n_features <= costs.LARGEST_HESSIAN or objective.block is not None:
+    if objective.n_features <= costs.LARGEST_HESSIAN or objective.blocks:
         gram = Workload.of(objective).gram
         epochs = costs.FINISH_STEPS * (1.0 + gram / costs.EPOCH_PASSES)
     return epochs if smooth else costs.PROXIMAL_FACTOR * epochs

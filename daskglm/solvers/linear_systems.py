@@ -11,13 +11,14 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import LinearOperator, cg
 
-from daskglm.core.block_hessian import BlockHessian
+from daskglm.core.block_hessian import BlockHessian, principal
 from daskglm.core.device import Array, gpu, on_device, to_host
 from daskglm.objectives.point import Point
 
 # Pivots of a factor of a matrix with a unit diagonal below which that is singular, to about the
 # root of double precision. Chosen.
 SINGULAR = 1e-7
+EPS = float(np.finfo(float).eps)
 
 
 def newton_step(hessian: Array | BlockHessian, gradient: Array) -> Array:
@@ -77,7 +78,9 @@ class _Eliminated:
             diagonal = self.hessian.diagonal()
             return v / np.where(diagonal == 0.0, 1.0, diagonal)
         levels, rhs = self.reduced(v)
-        if self.factor is not None:
+        if not len(rhs):
+            rest = rhs
+        elif self.factor is not None:
             rest = scipy.linalg.lapack.dpotrs(self.factor, rhs, lower=1)[0]
         else:
             values, vectors = self.spectrum
@@ -94,11 +97,21 @@ class _Eliminated:
         sure = not failed and factor.diagonal().min() > SINGULAR
         return factor if sure else None
 
+    @property
+    def is_regular(self) -> bool:
+        """Whether the norm of the inverse of the complement says that it has no flat direction."""
+        if self.factor is None:
+            return False
+        lower = scipy.linalg.lapack.dpotri(self.factor, lower=1)[0]
+        norm = math.sqrt(2.0) * float(np.linalg.norm(np.tril(lower)))
+        # no eigenvalue of a matrix whose diagonal is at most one is above its size
+        return len(self.hessian) * EPS * max(len(lower), 1.0) * norm < 1.0
+
     def reduced(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the entries of v by levels, scaled, and what elimination leaves of the others."""
         levels, rest = self.hessian.parts_of(v)
         levels = levels / self.roots
-        return levels, (rest - self.cross.T @ levels) / self.scale
+        return levels, (rest - self.cross.transposed_times(levels)) / self.scale
 
     @functools.cached_property
     def spectrum(self) -> tuple[np.ndarray, np.ndarray]:
@@ -109,15 +122,19 @@ class _Eliminated:
     @property
     def least(self) -> float:
         """Eigenvalue of the scaled complement that working precision tells from none."""
-        return len(self.hessian) * float(np.finfo(float).eps) * max(self.spectrum[0][-1], 1.0)
+        return len(self.hessian) * EPS * max(self.spectrum[0][-1], 1.0)
 
     def fall(self, gradient: np.ndarray) -> float:
         """Return what `expected_fall` does."""
         with np.errstate(over="ignore", invalid="ignore"):
             levels, rest = self.reduced(gradient)
-            values, vectors = self.spectrum
-            flat = np.where(self.has_curvature, 1.0, self.least)
-            found = np.square(vectors.T @ rest) @ (1.0 / np.maximum(values, self.least))
+            if self.factor is not None:
+                found = rest @ scipy.linalg.lapack.dpotrs(self.factor, rest, lower=1)[0]
+            else:
+                values, vectors = self.spectrum
+                found = np.square(vectors.T @ rest) @ (1.0 / np.maximum(values, self.least))
+            # the least curvature that working precision tells from none
+            flat = np.where(self.has_curvature, 1.0, len(self.hessian) * EPS)
             found = 0.5 * float(found + np.square(levels) @ (1.0 / flat))
         return found if math.isfinite(found) else math.inf
 
@@ -128,6 +145,8 @@ def flat_direction(hessian: BlockHessian) -> np.ndarray | None:
     Coefficients that have none by themselves do not count, nor levels.
     """
     of = _Eliminated(hessian)
+    if of.is_regular:
+        return None
     values, vectors = of.spectrum
     empty = int((hessian.rest.diagonal() <= 0.0).sum())
     if len(values) == empty or values[empty] > of.least:
@@ -162,6 +181,30 @@ def expected_fall(hessian: np.ndarray | BlockHessian, gradient: np.ndarray) -> f
             least = len(values) * np.finfo(float).eps * max(values[-1], 1.0)
             fall = 0.5 * float(np.square(vectors.T @ rhs) @ (1.0 / np.maximum(values, least)))
     return fall if math.isfinite(fall) else math.inf
+
+
+def projection(
+    hessian: np.ndarray | BlockHessian, entries: np.ndarray, others: np.ndarray
+) -> np.ndarray:
+    """Return what changes of some coefficients ask of others that are at their best again.
+
+    That is G (f, r) with H_FF G = H_FR, for the coefficients F in `entries` and R in `others`; some
+    solution where H_FF is singular. The part of R is then solved for with H_RR - H_RF G.
+
+    Parameters
+    ----------
+    hessian : array or BlockHessian
+    entries, others : int arrays
+        Numbers of F and of R, ascending.
+    """
+    inverse = inverse_of(principal(hessian, entries))
+    found = np.empty((len(entries), len(others)))
+    unit = np.zeros(len(hessian))
+    for at, j in enumerate(others):
+        unit[j] = 1.0
+        found[:, at] = inverse((hessian @ unit)[entries])
+        unit[j] = 0.0
+    return found
 
 
 def step_by_products(

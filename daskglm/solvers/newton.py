@@ -226,7 +226,7 @@ def _suffices(objective: Objective, point: Point, rate: float, tol: float) -> bo
 def _hessian_passes(objective: Objective) -> float:
     """Passes that a Hessian of all rows adds to a pass."""
     facts = objective.engine.facts
-    return hessian_passes(facts, outputs=objective.outputs, block=objective.block)
+    return hessian_passes(facts, outputs=objective.outputs, blocks=objective.blocks)
 
 
 def from_samples(objective: Objective, tol: float) -> Model | None:
@@ -237,7 +237,7 @@ def from_samples(objective: Objective, tol: float) -> Model | None:
     Returns None where samples would not pay: a factor of thousands of levels has few rows of each
     in a sample, and without a penalty levels whose few rows are alike go off to infinity.
     """
-    if objective.block is not None and not objective.is_penalised:
+    if objective.blocks and not objective.is_penalised:
         return None
     sizes = sample_sizes(objective.engine.facts, objective.size, tol, outputs=objective.outputs)
     if not objective.engine.capabilities.cheap_samples or not sizes:
@@ -306,17 +306,17 @@ def sample_sizes(
 def cost(workload: Workload) -> float:
     """Foresee the passes that Newton's method takes; infinite for too many features."""
     summary, d = workload.summary, workload.n_features
-    if workload.coefficients > costs.LARGEST_HESSIAN and workload.block is None:
+    if workload.coefficients > costs.LARGEST_HESSIAN and not workload.blocks:
         return math.inf
     steps = workload.newton_steps
 
     # the Hessian takes no time to speak of, or none beside reading the rows anew
-    few = d <= costs.FEW_FEATURES or workload.block is not None
+    few = d <= costs.FEW_FEATURES or workload.blocks
     if workload.is_small or (not workload.samples and few):
         return steps
 
     sizes = sample_sizes(summary, workload.size, workload.tol, outputs=workload.outputs)
-    if workload.samples and sizes and (workload.penalised or workload.block is None):
+    if workload.samples and sizes and (workload.penalised or not workload.blocks):
         more = 0.0 if workload.quadratic else costs.HESSIANS_PER_DECADE * workload.decades
         hessians = (costs.SAMPLED_HESSIANS + more) * workload.gram
         factors = costs.SAMPLED_FACTORS * (workload.factorisation + entry_passes(summary))

@@ -43,7 +43,7 @@ def choose(
         expected = _costs(workload)
 
     certain = min((cost for name, cost in expected.items() if name != TRIED), default=math.inf)
-    few = costs.PASSES_UNTRIED if workload.block else costs.FEW_PASSES
+    few = costs.PASSES_UNTRIED if workload.blocks else costs.FEW_PASSES
     if TRIED not in expected or not workload.trial_share or certain <= few:
         return _least(workload, expected)
     most = expected[TRIED]
@@ -122,7 +122,7 @@ def _least(workload: Workload, expected: dict[str, float]) -> tuple[str, str]:
 
 def _shape(workload: Workload) -> str:
     summary = workload.summary
-    if workload.block:
+    if workload.blocks:
         levels = f", {workload.levels:,} of them eliminated"
     else:
         levels = ""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import DualShape, SDCAConfig
+from daskglm.objectives.elimination import Factors, Sizes
 from daskglm.objectives.primal import Objective
 from daskglm.objectives.restriction import Restriction
 from daskglm.solvers import costs
@@ -52,8 +53,8 @@ class Workload:
         Whether the penalty has kinks, or coefficients have bounds.
     grouped : bool
         Whether the penalty has a norm of the coefficients of each group.
-    block : tuple of (int, int), optional
-        Coefficients [start, stop) by which Hessians are diagonal; see `Objective.block`.
+    blocks : tuple of (int, int)
+        Factors whose levels Hessians have apart; see `Objective.blocks`.
     """
 
     summary: DataSummary
@@ -73,7 +74,7 @@ class Workload:
     outputs: int = 1
     kinked: bool = False
     grouped: bool = False
-    block: tuple[int, int] | None = None
+    blocks: Factors = ()
 
     @classmethod
     def of(cls, objective: Objective, tol: float = 1e-6) -> Workload:
@@ -98,7 +99,7 @@ class Workload:
             outputs=objective.outputs,
             kinked=not objective.penalty.is_smooth,
             grouped=objective.penalty.is_grouped,
-            block=objective.block,
+            blocks=objective.blocks,
         )
 
     @classmethod
@@ -136,13 +137,13 @@ class Workload:
 
     @property
     def levels(self) -> int:
-        """Coefficients by which Hessians are diagonal."""
-        return self.block[1] - self.block[0] if self.block else 0
+        """Coefficients that are eliminated."""
+        return self.blocks[0][1] - self.blocks[0][0] if self.blocks else 0
 
     @property
     def gram(self) -> float:
         """Passes that forming a Hessian adds to a pass."""
-        return hessian_passes(self.summary, outputs=self.outputs, block=self.block)
+        return hessian_passes(self.summary, outputs=self.outputs, blocks=self.blocks)
 
     @property
     def class_blocks(self) -> float:
@@ -161,8 +162,13 @@ class Workload:
     @property
     def factorisation(self) -> float:
         """Passes that all work with one Hessian costs, besides forming it."""
-        q, m = float(self.coefficients - self.levels), float(self.levels)
-        seconds = costs.SOLVE_SECONDS * q**3 + costs.ELIMINATION_SECONDS * m * q**2
+        seconds = costs.SOLVE_SECONDS * float(self.coefficients - self.levels) ** 3
+        if self.blocks:
+            sizes = Sizes.of(self.summary, self.size, self.blocks)
+            # of the eliminated factor with each other one
+            pairs = sum(sizes.pairs[: len(self.blocks) - 1])
+            seconds += costs.ELIMINATION_SECONDS * sizes.levels * sizes.kept**2
+            seconds += costs.PAIR_SECONDS * pairs * (pairs / sizes.levels + sizes.kept)
         return seconds / (max(self.summary.nonzeros, 1) * self.value_seconds)
 
     @property
@@ -260,12 +266,12 @@ def hessian_passes(
     share: float = 1.0,
     *,
     outputs: int = 1,
-    block: tuple[int, int] | None = None,
+    blocks: Factors = (),
 ) -> float:
     """Passes over all rows that forming the Hessian of a share of them adds to reading that share.
 
     Long rows have more products of pairs. Sparse rows may have few values beside a large Hessian.
-    Of several `outputs` it is a Hessian for each pair of them. With a `block` it is diagonal there.
+    Of several `outputs` it is a Hessian for each pair of them. Factors in `blocks` are apart.
     """
     if outputs > 1:
         d = summary.n_features or 0
@@ -273,9 +279,9 @@ def hessian_passes(
         return share * (pairs + costs.OUTPUT_PAIR * (outputs - 1))
     if not summary.sparse:
         return share * summary.per_row / costs.DENSE_HESSIAN_VALUES
-    if block is not None:
-        size = float((summary.n_features or 0) + 1)
-        entries = costs.HESSIAN_ENTRY_VALUES * size * (size - (block[1] - block[0]))
+    if blocks:
+        sizes = Sizes.of(summary, summary.n_features or 0, blocks)
+        entries = costs.HESSIAN_ENTRY_VALUES * sizes.entries
         own = summary.per_row / costs.LARGE_HESSIAN_VALUES
         return share * own + entries / max(summary.nonzeros, 1)
     cached = (summary.n_features or 0) <= costs.CACHED_HESSIAN

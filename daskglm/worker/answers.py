@@ -9,6 +9,7 @@ from typing import Any
 from daskglm.core.batch_requests import EvaluateMany, HeldOutLosses, ScoreHeldOut, WeighGroups
 from daskglm.core.column_requests import ColumnGram, ColumnMoments, ColumnSigns
 from daskglm.core.inference_requests import InferenceSums, LeverageMeat, ScoresAlong
+from daskglm.core.level_blocks import LevelPairs
 from daskglm.core.requests import (
     DualLine,
     DualSave,
@@ -66,6 +67,7 @@ ANSWERS: dict[type, Callable[[Asked[Any]], Totals]] = {
     ColumnMoments: columns.column_moments,
     ColumnSigns: columns.column_signs,
     Spread: columns.spread,
+    LevelPairs: one_margin.level_pairs,
     ColumnGram: _at_a_point(column_gram),
     RateSums: _at_a_point(rate_sums),
     ResidualSums: _at_a_point(residual_sums),

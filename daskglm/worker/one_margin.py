@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from daskglm.core.level_blocks import LevelPairs, PairKeys, couples
 from daskglm.core.requests import Evaluate, EvaluateAlong, HessianVector, Totals
 from daskglm.kernels import cpu as host
 from daskglm.kernels import gram_side
-from daskglm.kernels.coded_block import eliminating
+from daskglm.kernels.coded_block import eliminating, pair_keys
 from daskglm.kernels.records import NOTHING
 from daskglm.losses.table import law_of
 from daskglm.worker.asked import Asked
@@ -61,19 +62,31 @@ def evaluate(asked: Asked[Evaluate]) -> Totals:
         reply["diagonal"] = totals["diagonal"][:size]
     if request.gram:
         gram = totals["gram"]
-        reply["gram"] = gram if request.block else backend.xp.ascontiguousarray(gram[:size, :size])
+        reply["gram"] = gram if request.blocks else backend.xp.ascontiguousarray(gram[:size, :size])
     return reply
 
 
 def _of_gram(asked: Asked[Evaluate]) -> tuple[list[Any], tuple[int, int]]:
     """Return the rows of all blocks as their Gram is summed, and the shape of that."""
     request, rows = asked.request, [cache.rows for cache in asked.caches]
-    if not request.gram or request.block is None:
+    if not request.gram or request.blocks is None:
         side = gram_side(asked.n_features) if request.gram else 0
         return rows, (side, side)
-    m = request.block[1] - request.block[0]
-    q = asked.n_features - m + 1
-    return [eliminating(X, request.block) for X in rows], (q + m, q)
+    shape = request.blocks.shape_of_gram(asked.n_features)
+    return [eliminating(X, request.blocks) for X in rows], shape
+
+
+def level_pairs(asked: Asked[LevelPairs]) -> Totals:
+    """Find the pairs of levels that occur."""
+    factors, caches = asked.request.factors, asked.caches
+
+    def work(pieces: list[Piece]) -> Totals:
+        found = PairKeys(tuple(np.empty(0, np.int64) for _ in couples(factors)))
+        for i, lo, hi in pieces:
+            found = found + pair_keys(caches[i].rows, factors, lo, hi)
+        return {"pairs": found}
+
+    return {**asked.each(work), "rows": asked.facts.n_rows}
 
 
 def hessian_vector(asked: Asked[HessianVector]) -> Totals:

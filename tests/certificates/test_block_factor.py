@@ -5,14 +5,17 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from daskglm.certificates.hessian_factor import HessianFactor
 from daskglm.core.block_hessian import BlockHessian, principal
+from daskglm.core.cross import Cross
 from daskglm.solvers.linear_systems import (
     expected_fall,
     flat_direction,
     inverse_of,
     newton_step,
+    projection,
 )
 
 UNIT = 2.0**-53
@@ -26,11 +29,29 @@ CASES = {
     "nearly empty levels": {"faint": 1e-12, "ridge": 1e-14},
     "a level's own column": {"own": True, "ridge": 1e-6},
     "unlike scales": {"spread": 6.0},
+    "levels of another": {"other": 9},
+    "of another, tiny penalty": {"other": 9, "ridge": 1e-6},
+    "of another alone": {"q": 0, "other": 4, "start": 0},
 }
 
 
-def hessian(m=12, q=5, start=2, n=200, seed=0, ridge=1e-2, empty=0, faint=1.0, own=False, spread=0):
-    """The Hessian of random rows, each in one of m levels, beside q other columns."""
+def hessian(
+    m=12,
+    q=5,
+    start=2,
+    n=200,
+    seed=0,
+    ridge=1e-2,
+    empty=0,
+    faint=1.0,
+    own=False,
+    spread=0,
+    other=0,
+):
+    """The Hessian of random rows, each in one of m levels, beside q other columns.
+
+    Each is in one of `other` levels, too, which come before those columns.
+    """
     rng = np.random.default_rng(seed)
     levels = rng.integers(0, m - empty, n)
     X = rng.normal(size=(n, q)) * np.logspace(0, spread, q)
@@ -39,9 +60,14 @@ def hessian(m=12, q=5, start=2, n=200, seed=0, ridge=1e-2, empty=0, faint=1.0, o
     c = rng.random(n)
     c[levels % 3 == 0] *= faint
     one = (levels[:, None] == np.arange(m)).astype(float)
+    # most of the others' levels are in a few of these
+    beside = np.minimum(levels + rng.integers(0, 3, n), other - 1) if other else levels
+    X = np.column_stack([beside[:, None] == np.arange(other), X])
+    q += other
     cross = one.T @ (c[:, None] * X)
     rest = X.T @ (c[:, None] * X) + ridge * np.eye(q)
-    return BlockHessian(min(start, q), one.T @ c + ridge, cross, (rest + rest.T) / 2.0)
+    of = Cross(cross[:, other:], sp.csr_array(cross[:, :other]), np.arange(q) < other)
+    return BlockHessian(min(start, q), one.T @ c + ridge, of, (rest + rest.T) / 2.0)
 
 
 @pytest.fixture(params=CASES)
@@ -76,6 +102,7 @@ def test_it_is_the_matrix_that_it_stands_for(H):
     for some in (taken, np.isin(np.arange(len(H)), taken)):
         np.testing.assert_array_equal(principal(H, some).to_dense(), dense[np.ix_(taken, taken)])
         np.testing.assert_array_equal(principal(dense, some), dense[np.ix_(taken, taken)])
+    assert principal(H, np.ones(len(H), bool)) is H
     assert H.shape == dense.shape
     assert H.any()
 
@@ -91,7 +118,10 @@ def test_bounds_are_true(case, seed):
     roots = np.sqrt(dense.diagonal())
     levels = H.levels * (1.0 + error * rng.uniform(-1, 1, len(H.levels)))
     off = error * rng.uniform(-1, 1, H.cross.shape)
-    computed = BlockHessian(H.start, levels, H.cross * (1.0 + off), H.rest)
+    cross = H.cross.to_dense() * (1.0 + off)
+    apart = H.cross.is_sparse
+    of = Cross(cross[:, ~apart], sp.csr_array(cross[:, apart]), apart)
+    computed = BlockHessian(H.start, levels, of, H.rest)
     found = HessianFactor.of(computed, error)
     if not found.proves:
         assert case in ("nearly empty levels", "unlike scales")
@@ -117,7 +147,13 @@ def test_it_says_what_the_factor_of_all_entries_says(H):
     whole, blocks = HessianFactor.of(H.to_dense(), 1e-14), HessianFactor.of(H, 1e-14)
     if not whole.proves:
         return
-    np.testing.assert_allclose(blocks.roots, whole.roots, rtol=1e-4)
+    if H.cross.is_sparse.any():  # by the norm of the inverse of the complement
+        assert (blocks.roots >= whole.roots * (1.0 - 1e-4)).all()
+        own, others = H.parts_of(blocks.roots / whole.roots)
+        assert own.max() ** 2 <= 1.0 + len(others) * blocks.norm
+        np.testing.assert_allclose(others, 1.0, rtol=1e-4)
+    else:
+        np.testing.assert_allclose(blocks.roots, whole.roots, rtol=1e-4)
     g = np.arange(1.0, len(H) + 1.0)
     assert blocks.decrement(g) == pytest.approx(whole.decrement(g), rel=1e-4)
     twice = blocks.times(4.0)
@@ -134,13 +170,29 @@ def test_steps_solve_the_system(H):
     assert expected_fall(H, g) == pytest.approx(expected_fall(dense, g), rel=1e-4)
 
 
+@pytest.mark.parametrize("and_others", [False, True])
+def test_projections_are_of_the_entries(H, and_others):
+    dense, n = H.to_dense(), len(H)
+    chosen = np.arange(H.start, H.stop)
+    if and_others:
+        chosen = np.arange(0, H.stop)
+    others = np.setdiff1d(np.arange(n), chosen)
+    found = projection(H, chosen, others)
+    assert found.shape == (len(chosen), len(others))
+    wanted = dense[np.ix_(chosen, others)]
+    np.testing.assert_allclose(
+        dense[np.ix_(chosen, chosen)] @ found, wanted, atol=1e-9 * abs(dense).max()
+    )
+    np.testing.assert_allclose(projection(dense, chosen, others), found, atol=1e-6)
+
+
 def singular(m=8, n=300):
     """All levels beside a column of ones."""
     H = hessian(m=m, q=3, start=1, n=n, ridge=0.0)
-    cross, rest = H.cross.copy(), H.rest.copy()
+    cross, rest = H.cross.to_dense(), H.rest.copy()
     cross[:, 2], rest[2, 2] = H.levels, H.levels.sum()
     rest[2, :2] = rest[:2, 2] = cross[:, :2].sum(axis=0)
-    return BlockHessian(1, H.levels, cross, rest)
+    return BlockHessian(1, H.levels, Cross.of(cross), rest)
 
 
 def test_singular_ones_prove_nothing_and_give_some_solution():
@@ -175,7 +227,8 @@ def test_levels_without_curvature_do_not_move():
 @pytest.mark.parametrize("where", ["levels", "cross", "rest"])
 def test_one_that_has_overflowed_proves_nothing(where, far):
     H = hessian()
-    getattr(H, where).flat[1] = far
+    part = getattr(H, where)
+    (part if where != "cross" else part.dense).flat[1] = far
     factor = HessianFactor.of(H, 1e-15)
     assert not factor.proves
     assert math.isinf(factor.decrement(np.ones(len(H))))

@@ -1,5 +1,7 @@
 """Fits whose Hessians have a diagonal block against the same rows as sparse ones, and the oracle."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -175,17 +177,122 @@ def test_the_gap_is_not_below_the_truth(loss, C, dtype, formed):
         assert points[-1].relative_gap < 1e-6 or C > 1e6
 
 
+# ---- several factors
+def two_factors(loss, n=1500, dtype=float):
+    """The table with a second factor, of which few levels occur with one of the first."""
+    frame, weight, offset = table(loss, n=n, dtype=dtype)
+    rng = np.random.default_rng(9)
+    town = (frame["tail"].cat.codes.to_numpy(int) // 2 + rng.integers(0, 3, n)) % 25
+    frame["town"] = pd.Categorical.from_codes(town, [f"v{k:02d}" for k in range(25)])
+    return frame, weight, offset
+
+
+@pytest.fixture
+def all_apart(monkeypatch, formed):
+    """All factors' levels are apart; the numbers of stored pairs of each Hessian."""
+    monkeypatch.setattr(elimination, "FEW_PAIRS", np.inf)
+    monkeypatch.setattr(elimination, "MOST_ENTRIES", 1.0)
+    found, made = [], BlockHessian.of_sums.__func__
+
+    def of_sums(cls, gram, blocks, *more):
+        found.append(len(blocks.pairs))
+        return made(cls, gram, blocks, *more)
+
+    monkeypatch.setattr(BlockHessian, "of_sums", classmethod(of_sums))
+    return found
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("C", [1.0, np.inf])
+@pytest.mark.parametrize("loss", ["logistic", "poisson", "gamma", "squared"])
+def test_several_factors(loss, C, dtype, monkeypatch, all_apart):
+    frame, weight, offset = two_factors(loss, n=6000, dtype=dtype)
+    how = {"loss": loss, "C": C, "tol": 1e-10, "sample_weight": weight, "offset": offset}
+    found = fit(frame, **how)
+    assert set(all_apart) == {3}
+    all_apart.clear()
+    wanted = by_all_entries(monkeypatch, frame, **how)
+    assert not all_apart
+    assert found.report_.converged
+    gaps = found.report_.relative_gap, wanted.report_.relative_gap
+    assert max(gaps) <= 1e-10 or np.isnan(gaps).all()
+    assert np.isfinite(gaps[0]) or np.inf == C
+    scale = np.abs(wanted.coef_).max()
+    np.testing.assert_allclose(found.coef_, wanted.coef_, rtol=0, atol=1e-6 * scale)
+    # one more to find the pairs
+    assert found.report_.passes <= wanted.report_.passes + 2
+
+
+def test_several_factors_on_workers_and_read_anew(client, all_apart):
+    dd = pytest.importorskip("dask.dataframe")
+    frame, _, _ = two_factors("poisson", n=4000)
+    wanted = fit(frame, loss="poisson", tol=1e-10)
+    lazy = dd.from_pandas(frame, npartitions=4)
+    for how in ({"client": client}, {"out_of_core": True, "client": None}):
+        all_apart.clear()
+        found = fit(lazy, loss="poisson", tol=1e-10, **how)
+        assert set(all_apart) == {3}
+        np.testing.assert_allclose(found.coef_, wanted.coef_, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("loss", ["logistic", "poisson"])
+def test_the_gap_of_several_factors_is_not_below_the_truth(loss, C, all_apart):
+    made, truth = objective(loss, C, 3)
+    points = [each.point for each, _ in zip(newton(made, made.origin), range(20), strict=False)]
+    assert set(all_apart) == {1}
+    least = truth.least(points[-1].w, 0.0)
+    for point in points:
+        true = float(truth.value(point.w, 0.0) - least)
+        assert point.excess >= true - float(truth.noise(point.w, 0.0))
+    assert points[-1].relative_gap < 1e-6
+
+
+def test_pairs_are_looked_for_once(all_apart):
+    made, _ = objective("logistic", 1.0, 0)
+    before = made.engine.rounds
+    made.at(made.origin, gram=True)
+    assert made.engine.rounds == before + 2
+    made.at(made.origin, gram=True)
+    again = Objective(made.engine, made.problem, made.loss, C=2.0, fit_intercept=False)
+    again.at(again.origin, gram=True)
+    assert made.engine.rounds == before + 4
+
+
+def test_columns_that_depend_on_levels_of_several_factors(all_apart):
+    frame, _, _ = two_factors("poisson", n=6000)
+    codes = frame["tail"].cat.codes + 3.0 * frame["town"].cat.codes
+    frame["sum"] = codes.to_numpy(float)
+    with pytest.warns(AliasedColumnWarning, match="1 columns depend on others before them"):
+        found = fit(frame, loss="poisson", C=np.inf)
+    assert found.report_.converged
+    assert all_apart
+
+
 # ---- the rule
 def test_a_block_is_for_large_factors_that_save(monkeypatch):
     monkeypatch.setattr(elimination, "MOST_WHOLE", 2000)
-    of = elimination.largest_factor
-    facts = DataSummary(factors=((0, 10), (10, 4000), (4000, 4100)))
-    assert of(facts, 4200) == (10, 4000)
-    assert of(facts, 1900) is None
-    assert of(DataSummary(factors=((0, 400),)), 4200) is None  # saves little
-    assert of(DataSummary(), 4200) is None
-    assert of(DataSummary(factors=((0, 4200),)), 4200) is None  # nothing is left
-    assert of(DataSummary(factors=((0, 10**6),)), 10**6 + 400) is None  # takes too much memory
+    of = elimination.large_factors
+    facts = DataSummary(100_000, factors=((0, 10), (10, 4000), (4000, 4100)))
+    assert of(facts, 4200) == ((10, 4000),)
+    assert of(facts, 1900) == ()
+    assert of(DataSummary(100_000, factors=((0, 400),)), 4200) == ()  # saves little
+    assert of(DataSummary(100_000), 4200) == ()
+    assert of(DataSummary(100_000, factors=((0, 4200),)), 4200) == ()  # nothing is left
+    # takes too much memory
+    assert of(DataSummary(10**7, factors=((0, 10**6),)), 10**6 + 400) == ()
+
+
+def test_factors_with_few_pairs_are_stored_sparsely():
+    of, million = elimination.large_factors, DataSummary(10**6)
+    facts = replace(million, factors=((0, 12), (12, 1012), (1012, 101_012)))
+    assert of(facts, 101_042) == ((1012, 101_012), (12, 1012))
+    assert of(replace(facts, n_rows=10**9), 101_042) == ((1012, 101_012),)  # all pairs occur
+    many = replace(million, factors=((0, 1000), (1000, 101_000), (101_000, 103_000)))
+    assert of(many, 103_000) == ((1000, 101_000), (101_000, 103_000), (0, 1000))
+    sizes = elimination.Sizes.of(many, 103_000, of(many, 103_000))
+    assert sizes.pairs == (1e6, 1e6, 1e6)
+    assert (sizes.levels, sizes.left, sizes.kept) == (1e5, 3000.0, 1.0)
 
 
 def test_facts_of_both_have_the_factors_of_both():
@@ -198,9 +305,9 @@ def test_facts_of_both_have_the_factors_of_both():
 
 def test_objectives_that_have_no_block():
     made, _ = objective("logistic", 1.0, 0)
-    start, stop = made.block
-    assert (start, stop) in made.engine.facts.factors
-    assert made.on_columns(np.arange(30), 1).block is None
+    assert len(made.blocks) == 1
+    assert made.blocks[0] in made.engine.facts.factors
+    assert made.on_columns(np.arange(30), 1).blocks == ()
 
 
 def test_auto_takes_newtons_method(formed):
