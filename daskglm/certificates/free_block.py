@@ -188,8 +188,9 @@ def rounding_error(objective: Objective, point: Point, free: FreeHessian, off: n
         return found
     # what errors of margins do does not depend on the condition of the block
     features = free.entries[free.entries < objective.n_features]
+    widest = float(rounding.largest[features] @ factor.roots[: len(features)])
     grown = math.exp(0.5 * min(rate * margin_error(objective, point.w), 1.0))
-    return min(found, grown * factor.error(point.error, len(features), rounding.largest[features]))
+    return min(found, grown * factor.error(point.error, len(features), widest))
 
 
 def nearness(objective: Objective, point: Point, free: FreeHessian, off: np.ndarray) -> float:

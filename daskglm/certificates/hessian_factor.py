@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -251,14 +251,13 @@ class HessianFactor:
         with np.errstate(over="ignore"):  # an infinite bound proves nothing
             return math.sqrt(float(half @ half) / (1.0 - self.doubt))
 
-    def error(self, error: GradientError, n_features: int, columns: Any) -> float:
+    def error(self, error: GradientError, n_features: int, widest: float) -> float:
         """Bound a gradient's error in the norm of the inverse Hessian.
 
-        `columns` are those of `Rounding`.
+        `widest` is `Rounding.widest` of the features' roots.
         """
         features = self.roots[:n_features]
-        intercept = float(self.roots[n_features:].sum())
-        adding = float((features * columns).sum()) + intercept
+        adding = widest + float(self.roots[n_features:].sum())
         penalty = error.penalty * float(features.max(initial=0.0))
         return error.margins + error.adding * adding + penalty
 

@@ -118,6 +118,8 @@ class Rounding:
         # a device has no survey, and rows of zeros need none
         self.is_surveyed = on_device or not self.radius > 0.0
         self.width = facts.n_features or 0  # features of a row
+        # those of which a row has one at most, a one
+        self.factors = facts.factors if constants.sets == 1 else ()
         self.n_rows = facts.n_rows
         self.largest_target = facts.largest_target
         self.is_narrow = constants.has_kernels and self.width <= DEVICE_NARROW and not facts.sparse
@@ -177,7 +179,7 @@ class Rounding:
         """Return the same for some features; `columns` are their entries, of all sets."""
         found = copy.copy(self)
         found.width = len(columns) // self.constants.sets
-        found.ball = Ball(None, self.radius)
+        found.ball, found.factors = Ball(None, self.radius), ()
         if np.ndim(self.columns):
             found.columns = self.columns[columns]
         if self.squares is not None and self.means is not None:
@@ -528,7 +530,7 @@ class Rounding:
         if not (factor.proves and math.isfinite(self.loss.self_concordance)):
             return math.inf
         decrement = factor.decrement(gradient)
-        decrement += factor.error(error, self.n_features, self.columns)
+        decrement += self.by_roots(factor, error)
         return self.by_decrement(factor, decrement, moved, at)
 
     def by_decrement(
@@ -547,7 +549,27 @@ class Rounding:
         At a point it is the rate of curvatures of barriers, too.
         """
         c = None if at is None else self.of_constants(at)
-        return self.constants.reach(factor, self.ball, self.n_features, c)
+        found = self.constants.reach(factor, self.ball, self.n_features, c)
+        if not self.factors or self.constants.count > 1:
+            return found
+        features, constants = np.split(factor.roots, [self.n_features])
+        return min(found, self.widest(features) + float(constants.sum()))
+
+    def by_roots(self, factor: HessianFactor, error: GradientError) -> float:
+        """Bound a gradient's error in the norm of the inverse of the exact Hessian."""
+        k = self.n_features
+        return factor.error(error, k, self.widest(factor.roots[:k]))
+
+    def widest(self, roots: np.ndarray) -> float:
+        """Bound the sum of any row's values, by size, times these numbers (n_features,).
+
+        Of each factor a row has one level at most.
+        """
+        alone, levels = np.ones(len(roots), bool), 0.0
+        for start, stop in self.factors:
+            alone[start:stop] = False
+            levels += float(roots[start:stop].max(initial=0.0))
+        return levels + float((self.columns * roots).sum(where=alone))
 
 
 def relative_gap(bound: float, value: float, zero: float = 0.0) -> float:

@@ -105,7 +105,8 @@ class Correction:
             Gram is singular.
         """
         rounding, factor, k = self.rounding, self.factor, len(self.features)
-        error = factor.error(GradientError(0.0, 0.0, rounded, beside), k, rounding.columns)
+        widest = float((rounding.columns * factor.roots[:k]).sum())
+        error = factor.error(GradientError(0.0, 0.0, rounded, beside), k, widest)
         size = factor.decrement(left)
         if not math.isfinite(size + error):
             return math.inf, math.inf

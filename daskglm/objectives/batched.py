@@ -477,7 +477,7 @@ class BatchObjective:
         reached = value - 0.5 * square
         error = 0.5 * left * decrement * decrement
         rounding, _ = self._error(one, factor.at, value)
-        rounded = factor.error(rounding, self.n_features, self.rounding.columns)
+        rounded = self.rounding.by_roots(factor, rounding)
         bound = self.rounding.by_decrement(factor, left * decrement + rounded, moved)
         return reached, error, relative_gap(bound, reached - error)
 
