@@ -70,7 +70,7 @@ def inference_of(
     d = count_of_coefficients(model)
     reported = None
     if design is not None and design.absorbed:
-        reported = np.append(design.reported, [True] * bool(record.fit_intercept))
+        reported = np.append(design.reported, np.ones(int(record.fit_intercept), bool))
     if d > MOST_COEFFICIENTS and reported is None:
         raise ValueError(
             f"X has {d:,} coefficients, whose covariance takes {8e-9 * d * d:.3g} GB, and several "

@@ -96,12 +96,15 @@ def _without_aliased(table: Table, settings: FitConfig, schema: Schema, client: 
 
     Raises ValueError for them where the schema says so.
     """
-    loss = find(settings.loss)
+    loss, design = find(settings.loss), table.design
+    if design.absorbed:
+        factor = np.where(design.reported, 1.0, 0.0) if math.isfinite(settings.C) else None
+        penalty = replace(settings.penalty, penalty_factor=factor)
+        settings = replace(settings, fit_intercept=False, penalty=penalty)
     data = rows_of(table.X, loss=loss, **table.beside)
     found = dependent_columns(data, settings, client)
     if not found:
         return table
-    design = table.design
     names = [design.names[j] for j in found]
     # effects of levels that are not reported are as good without
     if reported := [design.names[j] for j in found if design.reported[j]]:
@@ -175,6 +178,8 @@ def for_design(settings: FitConfig, design: Design) -> FitConfig:
     }
     if isinstance(penalty.groups, str):
         changed["groups"] = design.groups
+    if design.absorbed:  # the levels of one are the constant
+        settings = replace(settings, fit_intercept=False)
     if design.absorbed and math.isfinite(settings.C):
         given = changed.get("penalty_factor", penalty.penalty_factor)
         if given is not None and not isinstance(given, Mapping):

@@ -44,7 +44,9 @@ def design_of(
     numbers: list[str] = []
     fills: list[float] = []
     small = True
-    absorbed = tuple(schema.absorb or ())
+    # the largest one has all levels, and is the constant: its levels' equations are solved first
+    absorbed = tuple(sorted(schema.absorb or (), key=lambda name: -_count(found.columns[name])))
+    intercept = intercept and not absorbed
     order = [*absorbed, *(name for name in found.columns if name not in absorbed)]
     for name in order:
         column = found.columns[name]
@@ -73,6 +75,10 @@ def design_of(
         dict(roles),
         absorbed=absorbed,
     )
+
+
+def _count(column: Levels | Spread) -> int:
+    return len(column.levels) if isinstance(column, Levels) else 0
 
 
 def _check_names(schema: Schema, found: Seen) -> None:

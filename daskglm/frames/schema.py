@@ -54,8 +54,8 @@ class Schema(BaseEstimator):
     absorb : sequence of str, optional
         Factors whose levels have effects without a penalty that are neither reported nor inferred,
         as of firms and years (fixed effects): `coef_` has all other coefficients, as with dummy
-        variables. Rows that say nothing of them are left out and counted: of levels that have one
-        row, or whose targets are all at one end, so that their effect would be infinite.
+        variables; there is no intercept then. Rows that say nothing are left out and counted: those
+        of levels with one row, or with all targets at one end, whose effect would be infinite.
     aliased : {"drop", "error"}, default "drop"
         What is done without a penalty with columns that depend on others before them: they are left
         out, with a warning, as R does, or refused.
