@@ -29,6 +29,10 @@ MOST_PRODUCTS, ENOUGH = 50, 0.1
 NOT_EXACT = 0.01
 # Steps that must lower the value by little there. Chosen.
 RECENT = 3
+# Newton's steps more for a proof, from where none is missed but a small decrement: it falls
+# quadratically, and without a proof levels that are separated are looked for, at ten times the cost
+# of a step. Chosen.
+MORE_STEPS = 2
 
 Certify = Callable[[Point], tuple[Point, float]]
 
@@ -54,7 +58,7 @@ class Unproved:
         self.objective, self.tol = objective, tol
         self.first_value = self.first_norm = math.nan
         self.values: deque[float] = deque(maxlen=RECENT + 1)
-        self.count, self.next_look, self.wait = 0, 0, 1
+        self.count, self.next_look, self.wait, self.more = 0, 0, 1, MORE_STEPS
         self.was_small = False
         loss = objective.loss
         smooth = loss.is_quadratic or loss.family is not None or loss.continuous_curvature
@@ -73,7 +77,16 @@ class Unproved:
             return point, math.nan, False
         seen, fall = self.look(point)
         point, gap = (seen, math.nan) if seen is point else certificate(seen)
-        return point, gap, math.isnan(gap) and self.is_enough(point, fall, ended=ended)
+        enough = math.isnan(gap) and self.is_enough(point, fall, ended=ended)
+        if enough and not ended and seen is point and self._may_prove(point):
+            self.more -= 1
+            enough = False
+        return point, gap, enough
+
+    def _may_prove(self, point: Point) -> bool:
+        """Return whether a smaller decrement would prove that there is an optimum nearby."""
+        slow = math.isfinite(self.objective.loss.self_concordance)
+        return self.more > 0 and slow and point.hessian is not None and point.factor.proves
 
     def may_be_enough(self, point: Point) -> bool:
         """Take note of the next point, and return whether a look at it may end the solve."""
