@@ -183,6 +183,9 @@ class HessianFactor:
         """Factorise a Hessian with a diagonal block; `docs/certificates.md` has the bounds."""
         m, q = hessian.cross.shape
         unknown = np.full(m + q, math.inf)
+        if hessian.is_nested:
+            # what is left has no triangle that would be small
+            return cls(Triangle(np.empty((0, 0))), math.inf, math.inf, unknown, None, q + 1)
         if not hessian.is_finite:
             ones = BlockTriangle(hessian.start, np.ones(m), Cross.zeros(m, q), np.eye(q))
             return cls(ones, math.inf, math.inf, unknown, None, q + 1)

@@ -77,7 +77,7 @@ class LocalRates(NamedTuple):
             adding=rounding.terms * UNIT * self.slopes,
             penalty=2.0 * UNIT * rounding.strongest * rounding.norm(w),
         )
-        decrement += rounding.by_roots(factor, error)
+        decrement += factor.error(error, rounding.n_features, rounding.widest(factor.roots))
         decrement *= grown
         rate = grown**3 * self.rate
         return excess(decrement, rate) if rate * decrement <= LARGEST_STEP else math.inf

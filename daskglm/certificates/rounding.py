@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from daskglm.certificates.ball import Ball
+from daskglm.certificates.ball import Ball, widest
 from daskglm.certificates.constants import Constants
 from daskglm.certificates.hessian_factor import FEW, UNIT, GradientError, HessianFactor, excess
 from daskglm.core.column_requests import ColumnMoments
@@ -530,7 +530,7 @@ class Rounding:
         if not (factor.proves and math.isfinite(self.loss.self_concordance)):
             return math.inf
         decrement = factor.decrement(gradient)
-        decrement += self.by_roots(factor, error)
+        decrement += factor.error(error, self.n_features, self.widest(factor.roots))
         return self.by_decrement(factor, decrement, moved, at)
 
     def by_decrement(
@@ -552,32 +552,9 @@ class Rounding:
         found = self.constants.reach(factor, self.ball, self.n_features, c)
         if not self.factors or self.constants.count > 1:
             return found
-        features, constants = np.split(factor.roots, [self.n_features])
-        return min(found, self.widest(features) + float(constants.sum()))
-
-    def by_roots(self, factor: HessianFactor, error: GradientError) -> float:
-        """Bound a gradient's error in the norm of the inverse of the exact Hessian."""
-        k = self.n_features
-        return factor.error(error, k, self.widest(factor.roots[:k]))
+        constants = factor.roots[self.n_features :]
+        return min(found, self.widest(factor.roots) + float(constants.sum()))
 
     def widest(self, roots: np.ndarray) -> float:
-        """Bound the sum of any row's values, by size, times these numbers (n_features,).
-
-        Of each factor a row has one level at most.
-        """
-        alone, levels = np.ones(len(roots), bool), 0.0
-        for start, stop in self.factors:
-            alone[start:stop] = False
-            levels += float(roots[start:stop].max(initial=0.0))
-        return levels + float((self.columns * roots).sum(where=alone))
-
-
-def relative_gap(bound: float, value: float, zero: float = 0.0) -> float:
-    """Bound (value - optimum) / optimum by a bound on value - optimum; nan where that is nan.
-
-    A value of at most `zero` counts as zero, below which no objective falls.
-    """
-    if bound == 0.0 or value <= zero:
-        return 0.0
-    least = value - bound
-    return bound / least if least > 0.0 or math.isnan(least) else math.inf
+        """Bound the sum of any row's values, by size, times the first of these numbers."""
+        return widest(roots[: self.n_features], self.columns, self.factors)

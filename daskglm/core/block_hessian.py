@@ -2,7 +2,8 @@
 
 No row has two of the levels, so that no two of them meet. With D the levels' part, A that of all
 other coefficients and B the products of both, levels times others, a system is solved by the Schur
-complement S = A - B'D^-1 B (Nocedal & Wright, section 16.2, of another block matrix).
+complement S = A - B'D^-1 B (Nocedal & Wright, section 16.2, of another block matrix). Where another
+factor has too many levels for a dense A, that is such a matrix, too.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -50,14 +51,14 @@ class BlockHessian:
         D, the diagonal of the block.
     cross : Cross
         B, its rows times the other columns, (m, q).
-    rest : (q, q) array
+    rest : (q, q) array or BlockHessian
         A, all of it.
     """
 
     start: int
     levels: np.ndarray
     cross: Cross
-    rest: np.ndarray
+    rest: np.ndarray | BlockHessian
 
     @classmethod
     def of_sums(
@@ -65,7 +66,8 @@ class BlockHessian:
     ) -> BlockHessian:
         """Return `scale` times the Gram of an `Evaluate` with blocks, plus a diagonal (n,).
 
-        The first factor's levels are the diagonal block. Where `diagonal` is shorter by one, there
+        The first factor's levels are the diagonal block, those of the next the diagonal block of
+        the rest, for as many as are `nested`. Where `diagonal` is shorter by one, there
         is no constant among the coefficients.
         """
         found = _of_parts(_parts_of(gram, blocks, scale, len(diagonal)), 0)
@@ -106,8 +108,9 @@ class BlockHessian:
     @property
     def is_finite(self) -> bool:
         """Whether all entries are finite."""
-        known = bool(np.isfinite(self.levels).all() and np.isfinite(self.rest).all())
-        return known and self.cross.is_finite
+        rest = self.rest
+        known = rest.is_finite if isinstance(rest, BlockHessian) else np.isfinite(rest).all()
+        return bool(known and np.isfinite(self.levels).all()) and self.cross.is_finite
 
     @property
     def stop(self) -> int:
@@ -125,12 +128,17 @@ class BlockHessian:
     def plus_diagonal(self, diagonal: np.ndarray) -> BlockHessian:
         """Return the sum with a diagonal matrix, (n,) array."""
         levels, rest = self.parts_of(diagonal)
-        return replace(self, levels=self.levels + levels, rest=self.rest + np.diag(rest))
+        if isinstance(self.rest, BlockHessian):
+            found: Any = self.rest.plus_diagonal(rest)
+        else:
+            found = self.rest + np.diag(rest)
+        return replace(self, levels=self.levels + levels, rest=found)
 
     def times(self, scale: float) -> BlockHessian:
         """Return the matrix times a number."""
-        levels, cross, rest = scale * self.levels, self.cross.scaled(scale), scale * self.rest
-        return BlockHessian(self.start, levels, cross, rest)
+        rest = self.rest
+        rest = rest.times(scale) if isinstance(rest, BlockHessian) else scale * rest
+        return BlockHessian(self.start, scale * self.levels, self.cross.scaled(scale), rest)
 
     def principal(self, entries: np.ndarray) -> BlockHessian:
         """Return the rows and columns of these entries: their numbers, ascending, or a mask."""
@@ -143,7 +151,7 @@ class BlockHessian:
             int(chosen[: self.start].sum()),
             self.levels[levels],
             self.cross.taken(levels, rest),
-            self.rest[np.ix_(rest, rest)],
+            principal(self.rest, np.flatnonzero(rest)),
         )
 
     def to_dense(self) -> np.ndarray:
@@ -154,16 +162,26 @@ class BlockHessian:
         found[own, own] = self.levels
         found[np.ix_(own, others)] = cross = self.cross.to_dense()
         found[np.ix_(others, own)] = cross.T
-        found[np.ix_(others, others)] = self.rest
+        found[np.ix_(others, others)] = dense(self.rest)
         return found
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether the rest has a diagonal block, too."""
+        return isinstance(self.rest, BlockHessian)
+
+    @cached_property
+    def scaled_cross(self) -> tuple[np.ndarray, Cross]:
+        """Roots of D, one where D is zero, and B over those."""
+        roots = np.sqrt(self.levels)
+        roots[~(roots > 0.0)] = 1.0
+        return roots, self.cross.scaled(1.0 / roots)
 
     @cached_property
     def schur(self) -> Schur:
         """The Schur complement of the levels; those without curvature count as absent."""
-        roots = np.sqrt(self.levels)
-        roots[~(roots > 0.0)] = 1.0
-        cross = self.cross.scaled(1.0 / roots)
-        return Schur(roots, cross, self.rest - cross.gram())
+        roots, cross = self.scaled_cross
+        return Schur(roots, cross, dense(self.rest) - cross.gram())
 
 
 def principal(hessian: np.ndarray | BlockHessian, entries: np.ndarray) -> np.ndarray | BlockHessian:
@@ -171,6 +189,11 @@ def principal(hessian: np.ndarray | BlockHessian, entries: np.ndarray) -> np.nda
     if isinstance(hessian, BlockHessian):
         return hessian.principal(entries)
     return hessian[np.ix_(entries, entries)]
+
+
+def dense(matrix: np.ndarray | BlockHessian) -> np.ndarray:
+    """Return all entries of a matrix."""
+    return matrix.to_dense() if isinstance(matrix, BlockHessian) else matrix
 
 
 # ---- from sums
@@ -199,6 +222,7 @@ class _Parts(NamedTuple):
 
     factors: Sequence[_Factor]
     kept: np.ndarray
+    nested: int
 
 
 def _parts_of(gram: np.ndarray, blocks: LevelBlocks, scale: float, size: int) -> _Parts:
@@ -216,7 +240,7 @@ def _parts_of(gram: np.ndarray, blocks: LevelBlocks, scale: float, size: int) ->
     rows = [scale * gram[top : top + m] for top, m in zip(tops, sizes, strict=False)]
     of = zip(blocks.factors, rows, sparse, strict=True)
     factors = [_Factor(start, row[:, -1], row[:, :k], own) for (start, _), row, own in of]
-    return _Parts(factors, kept)
+    return _Parts(factors, kept, blocks.nested)
 
 
 def _of_parts(parts: _Parts, a: int) -> BlockHessian | np.ndarray:
@@ -233,7 +257,7 @@ def _of_parts(parts: _Parts, a: int) -> BlockHessian | np.ndarray:
         )
 
     rest = _of_parts(parts, a + 1)
-    rest = rest if isinstance(rest, np.ndarray) else rest.to_dense()
+    rest = dense(rest) if a + 1 >= parts.nested else rest
     is_sparse, found = np.zeros(len(rest), bool), sp.csr_array((sizes[a], 0))
     for b in sorted(own.sparse, key=lambda b: starts[b]):
         begin = place(b, a + 1)

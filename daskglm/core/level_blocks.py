@@ -35,10 +35,14 @@ class LevelBlocks:
         Coefficients [start, stop) of each; see `DataSummary.factors`.
     pairs : tuple of Pairs
         Of each two of them, in the order of `couples`.
+    nested : int
+        How many of the factors, from the first on, Hessians have as diagonal blocks; the levels of
+        others are in a dense matrix, with all that is left.
     """
 
     factors: tuple[tuple[int, int], ...]
     pairs: tuple[Pairs, ...] = ()
+    nested: int = 1
 
     @property
     def sizes(self) -> list[int]:
@@ -108,8 +112,8 @@ class PairKeys:
         """Bytes of all arrays."""
         return sum(each.nbytes for each in self.keys)
 
-    def blocks(self, factors: tuple[tuple[int, int], ...]) -> LevelBlocks:
-        """Return the factors with their pairs."""
+    def blocks(self, factors: tuple[tuple[int, int], ...], nested: int = 1) -> LevelBlocks:
+        """Return the factors with their pairs; `nested` is that of `LevelBlocks`."""
         found = LevelBlocks(factors)
         sizes, pairs = found.sizes, []
         for (a, b), keys in zip(couples(factors), self.keys, strict=True):
@@ -117,4 +121,4 @@ class PairKeys:
             counts = np.bincount(rows, minlength=sizes[a])
             indptr = np.append(0, np.cumsum(counts)).astype(np.int64)
             pairs.append(Pairs(indptr, indices.astype(np.int32)))
-        return LevelBlocks(factors, tuple(pairs))
+        return LevelBlocks(factors, tuple(pairs), nested)

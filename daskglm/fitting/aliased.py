@@ -32,7 +32,8 @@ DEPENDENT, DOUBTFUL = 1e-14, 1e-9
 def dependent_columns(data: Partitions, settings: FitConfig, client: Any) -> list[int]:
     """Return the numbers of the features that depend on those before them and the intercept.
 
-    Rows count by their weight, and by the curvature of their loss where the fit starts. Cost: 1
+    Rows count by their weight, and by the curvature of their loss where the fit starts. Of several
+    factors of thousands of levels only levels without rows are told. Cost: 1
     pass for a Gram, beside loading, and 1 for each column that it leaves in doubt.
     """
     loss = find("logistic" if find(settings.loss).classifies else settings.loss)
@@ -49,7 +50,10 @@ def dependent_columns(data: Partitions, settings: FitConfig, client: Any) -> lis
 
 def _dependent(objective: Objective) -> list[int]:
     point = objective.at(objective.origin, gram=True, curved=True, exact=True)
-    system, d = _system_of(point.known_hessian), objective.n_features
+    hessian, d = point.known_hessian, objective.n_features
+    if isinstance(hessian, BlockHessian) and hessian.is_nested:
+        return np.flatnonzero(hessian.diagonal()[:d] == 0.0).tolist()
+    system = _system_of(hessian)
     size = np.sqrt(np.maximum(system.diagonal, 0.0))
     scale = np.where(size > 0.0, size, 1.0)
     scaled = system.matrix / np.outer(scale, scale)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from daskglm.certificates.rounding import relative_gap
+from daskglm.certificates.relative import relative_gap
 from daskglm.core.outcome import Reason
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.driver import Record, Solution

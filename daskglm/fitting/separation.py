@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from daskglm.certificates.hessian_factor import HessianFactor
-from daskglm.core.block_hessian import principal
+from daskglm.core.block_hessian import BlockHessian, principal
 from daskglm.core.column_requests import ColumnSigns
 from daskglm.core.device import to_host
 from daskglm.losses.base import Loss
@@ -31,7 +31,7 @@ from daskglm.losses.ordinal import LINKS
 from daskglm.objectives.ordered import Ordered
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
-from daskglm.solvers.linear_systems import step_by_products
+from daskglm.solvers.linear_systems import newton_step, step_by_products
 
 # Most features of a Gram that is formed for what is looked for when a fit ends: 32 MB, and a second
 # for its eigenvectors.
@@ -405,6 +405,9 @@ def _newton_step(point: Point, free: np.ndarray) -> np.ndarray:
     taken = free & (gram.diagonal() > 0.0)
     if taken.any():
         block = principal(gram, taken)
+        if isinstance(block, BlockHessian) and block.is_nested:
+            step[taken] = newton_step(block, gradient[taken])
+            return step
         factor = HessianFactor.for_steps(block, 0.0, to_host(point.w)[taken])
         step[taken] = factor.step(gradient[taken])[0]
     return step

@@ -26,7 +26,7 @@ from daskglm.fitting.separation import free_entries, runaways, with_hessian
 from daskglm.losses.table import LOSSES
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import SAME_VALUE, Objective
-from daskglm.solvers.linear_systems import flat_direction
+from daskglm.solvers.block_systems import flat_direction
 
 # Share of the largest possible margin below which a margin may be rounding.
 ROUNDING = 2.0**-50

@@ -16,13 +16,13 @@ import numpy as np
 
 from daskglm.certificates.constants import Intercept
 from daskglm.certificates.hessian_factor import GradientError, HessianFactor
+from daskglm.certificates.relative import relative_gap
 from daskglm.certificates.rounding import (
     FLOAT32,
     LARGEST_EXPONENT,
     Norms,
     Rounding,
     Vector,
-    relative_gap,
 )
 from daskglm.core.batch_requests import BatchRequest, EvaluateMany, WeighGroups
 from daskglm.core.engine import Engine
@@ -477,7 +477,7 @@ class BatchObjective:
         reached = value - 0.5 * square
         error = 0.5 * left * decrement * decrement
         rounding, _ = self._error(one, factor.at, value)
-        rounded = self.rounding.by_roots(factor, rounding)
+        rounded = factor.error(rounding, self.n_features, self.rounding.widest(factor.roots))
         bound = self.rounding.by_decrement(factor, left * decrement + rounded, moved)
         return reached, error, relative_gap(bound, reached - error)
 

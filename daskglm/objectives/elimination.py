@@ -23,6 +23,9 @@ MOST_ENTRIES, MOST_BYTES = 0.5, 2 << 30
 # themselves. A level with t of m levels of the other takes t^2 products of a sparse matrix, 5 ns
 # each, or m^2 of a dense one, 0.05. By arithmetic.
 FEW_PAIRS = 0.1
+# Coefficients up to which a matrix of what is left is dense, and its Schur complement factorised:
+# about a second, and 72 MB. Beyond, systems are solved by products. Chosen.
+MOST_LEFT = 3000
 # Bytes of a pair that is stored: its sum, and a number in the pattern.
 PAIR_BYTES = 12
 
@@ -32,8 +35,10 @@ class Sizes(NamedTuple):
 
     Parameters
     ----------
+    nested : int
+        Factors whose levels are diagonal blocks of their own; see `LevelBlocks`.
     levels : float
-        Of the first factor, which is eliminated.
+        Levels of these.
     left : float
         Coefficients that are left then.
     kept : float
@@ -42,6 +47,7 @@ class Sizes(NamedTuple):
         Pairs of levels of two factors that rows can have, in the order of `couples`.
     """
 
+    nested: int
     levels: float
     left: float
     kept: float
@@ -51,14 +57,25 @@ class Sizes(NamedTuple):
     def of(cls, summary: DataSummary, size: int, blocks: Factors) -> Sizes:
         """Return those of factors of rows, among so many coefficients."""
         sizes = [float(stop - start) for start, stop in blocks]
-        rows = float(summary.n_rows)
+        rows, nested = float(summary.n_rows), nested_of(blocks, size)
         pairs = tuple(min(rows, sizes[a] * sizes[b]) for a, b in couples(blocks))
-        return cls(sizes[0], size - sizes[0], size + 1.0 - sum(sizes), pairs)
+        levels = sum(sizes[:nested])
+        return cls(nested, levels, size - levels, size + 1.0 - sum(sizes), pairs)
 
     @property
     def entries(self) -> float:
         """Sums that make the Hessian."""
         return (self.levels + self.left + 1.0) * self.kept + sum(self.pairs)
+
+
+def nested_of(blocks: Factors, size: int) -> int:
+    """Return how many factors must be diagonal blocks for what is left to be small."""
+    left = size
+    for count, (start, stop) in enumerate(blocks, 1):
+        left -= stop - start
+        if left <= MOST_LEFT:
+            return count
+    return len(blocks)
 
 
 def blocks_of(objective: Objective) -> Factors:

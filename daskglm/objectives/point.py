@@ -12,7 +12,8 @@ import numpy as np
 
 from daskglm.certificates.hessian_factor import UNIT, GradientError, HessianFactor
 from daskglm.certificates.local_rates import LocalRates
-from daskglm.certificates.rounding import Norms, Vector, relative_gap
+from daskglm.certificates.relative import relative_gap
+from daskglm.certificates.rounding import Norms, Vector
 from daskglm.certificates.tangent import ByTangent
 from daskglm.core.block_hessian import BlockHessian
 from daskglm.core.device import on_device, to_host

@@ -200,7 +200,7 @@ class Objective:
 
     def _level_blocks(self) -> LevelBlocks | None:
         """Return them with the pairs of their levels. Cost: 1 pass the first time, of several."""
-        return with_pairs(self.rows, self.blocks)
+        return with_pairs(self.rows, self.blocks, self.size)
 
     @property
     def origin(self) -> Array:

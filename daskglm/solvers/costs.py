@@ -36,6 +36,9 @@ ELIMINATION_SECONDS = 2e-10
 # The same times the pairs of its levels with those of other factors, and what is beside a pair in
 # its row. Of a product of sparse matrices of 100,000 rows.
 PAIR_SECONDS = 5e-9
+# Products with a Hessian of several large factors for one step, and seconds for each of its stored
+# values in one of them.
+PRODUCTS, PRODUCT_SECONDS = 100, 1e-9
 # Features up to which a Hessian is formed without being asked for: 32 MB a thread. Chosen.
 LARGEST_HESSIAN = 2000
 # Features up to which a Hessian is cheap beside reading rows from disk, or on a device. Chosen.

@@ -14,11 +14,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from daskglm.core.block_hessian import BlockHessian, principal
 from daskglm.core.device import Array, gpu, on_device, to_host
 from daskglm.objectives.point import Point
-
-# Pivots of a factor of a matrix with a unit diagonal below which that is singular, to about the
-# root of double precision. Chosen.
-SINGULAR = 1e-7
-EPS = float(np.finfo(float).eps)
+from daskglm.solvers.block_systems import SINGULAR, system_of
 
 
 def newton_step(hessian: Array | BlockHessian, gradient: Array) -> Array:
@@ -27,10 +23,11 @@ def newton_step(hessian: Array | BlockHessian, gradient: Array) -> Array:
     By Cholesky's factorisation; where that fails (collinear or constant columns without a penalty)
     the minimum-norm solution by an eigendecomposition, which leaves out directions along which the
     objective is flat. It is computed on a device if H is there. Of a Hessian with a diagonal block
-    the Schur complement is factorised so; the step is some solution then where that is singular.
+    the Schur complement is factorised so; the step is some solution then where that is singular. Of
+    one with several it is solved for by conjugate gradients, to a share of 1e-8 of the gradient.
     """
     if isinstance(hessian, BlockHessian):
-        return -_Eliminated(hessian).solve(gradient)
+        return -system_of(hessian).solve(gradient)
     if not on_device(hessian):
         return _newton_step(hessian, gradient)
     step = gpu().solve_positive(hessian, -gradient)
@@ -58,104 +55,6 @@ def _newton_step(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     return (vectors[:, keep] @ ((vectors[:, keep].T @ rhs) / values[keep])) / scale
 
 
-class _Eliminated:
-    """Systems of a Hessian with a diagonal block, by its Schur complement scaled as the block is.
-
-    Levels without curvature have no part in a solution.
-    """
-
-    def __init__(self, hessian: BlockHessian) -> None:
-        self.hessian = hessian
-        self.roots, self.cross, complement = hessian.schur
-        self.has_curvature = hessian.levels > 0.0
-        self.scale = np.sqrt(np.maximum(hessian.rest.diagonal(), 0.0))
-        self.scale[self.scale == 0.0] = 1.0
-        self.complement = complement / self.scale[:, None] / self.scale
-
-    def solve(self, v: np.ndarray) -> np.ndarray:
-        """Return x with H x = v, or with D x = v, D its diagonal, if it has overflowed."""
-        if not (np.isfinite(self.complement).all() and self.hessian.is_finite):
-            diagonal = self.hessian.diagonal()
-            return v / np.where(diagonal == 0.0, 1.0, diagonal)
-        levels, rhs = self.reduced(v)
-        if not len(rhs):
-            rest = rhs
-        elif self.factor is not None:
-            rest = scipy.linalg.lapack.dpotrs(self.factor, rhs, lower=1)[0]
-        else:
-            values, vectors = self.spectrum
-            keep = values > self.least
-            rest = vectors[:, keep] @ ((vectors[:, keep].T @ rhs) / values[keep])
-        rest = rest / self.scale
-        levels = np.where(self.has_curvature, levels - self.cross @ rest, 0.0) / self.roots
-        return self.hessian.joined(levels, rest)
-
-    @functools.cached_property
-    def factor(self) -> np.ndarray | None:
-        """Cholesky factor of the scaled complement; None: it is (nearly) singular."""
-        factor, failed = scipy.linalg.lapack.dpotrf(self.complement, lower=1)
-        sure = not failed and factor.diagonal().min() > SINGULAR
-        return factor if sure else None
-
-    @property
-    def is_regular(self) -> bool:
-        """Whether the norm of the inverse of the complement says that it has no flat direction."""
-        if self.factor is None:
-            return False
-        lower = scipy.linalg.lapack.dpotri(self.factor, lower=1)[0]
-        norm = math.sqrt(2.0) * float(np.linalg.norm(np.tril(lower)))
-        # no eigenvalue of a matrix whose diagonal is at most one is above its size
-        return len(self.hessian) * EPS * max(len(lower), 1.0) * norm < 1.0
-
-    def reduced(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the entries of v by levels, scaled, and what elimination leaves of the others."""
-        levels, rest = self.hessian.parts_of(v)
-        levels = levels / self.roots
-        return levels, (rest - self.cross.transposed_times(levels)) / self.scale
-
-    @functools.cached_property
-    def spectrum(self) -> tuple[np.ndarray, np.ndarray]:
-        """Eigenvalues of the scaled complement, ascending, and eigenvectors."""
-        values, vectors = scipy.linalg.eigh(self.complement, check_finite=False)
-        return values, vectors
-
-    @property
-    def least(self) -> float:
-        """Eigenvalue of the scaled complement that working precision tells from none."""
-        return len(self.hessian) * EPS * max(self.spectrum[0][-1], 1.0)
-
-    def fall(self, gradient: np.ndarray) -> float:
-        """Return what `expected_fall` does."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            levels, rest = self.reduced(gradient)
-            if self.factor is not None:
-                found = rest @ scipy.linalg.lapack.dpotrs(self.factor, rest, lower=1)[0]
-            else:
-                values, vectors = self.spectrum
-                found = np.square(vectors.T @ rest) @ (1.0 / np.maximum(values, self.least))
-            # the least curvature that working precision tells from none
-            flat = np.where(self.has_curvature, 1.0, len(self.hessian) * EPS)
-            found = 0.5 * float(found + np.square(levels) @ (1.0 / flat))
-        return found if math.isfinite(found) else math.inf
-
-
-def flat_direction(hessian: BlockHessian) -> np.ndarray | None:
-    """Return a direction without curvature, to working precision; None: there is none.
-
-    Coefficients that have none by themselves do not count, nor levels.
-    """
-    of = _Eliminated(hessian)
-    if of.is_regular:
-        return None
-    values, vectors = of.spectrum
-    empty = int((hessian.rest.diagonal() <= 0.0).sum())
-    if len(values) == empty or values[empty] > of.least:
-        return None
-    rest = vectors[:, empty] / of.scale
-    levels = np.where(of.has_curvature, -(of.cross @ rest), 0.0) / of.roots
-    return hessian.joined(levels, rest)
-
-
 def expected_fall(hessian: np.ndarray | BlockHessian, gradient: np.ndarray) -> float:
     """Return by how much Newton's step is expected to lower a value: half the squared decrement.
 
@@ -165,7 +64,8 @@ def expected_fall(hessian: np.ndarray | BlockHessian, gradient: np.ndarray) -> f
     """
     if isinstance(hessian, BlockHessian):
         known = hessian.is_finite and bool(np.isfinite(gradient).all())
-        return _Eliminated(hessian).fall(gradient) if known else math.inf
+        found = system_of(hessian).fall(gradient) if known else math.inf
+        return found if math.isfinite(found) else math.inf
     if not (np.isfinite(hessian).all() and np.isfinite(gradient).all()):
         return math.inf
     scale = np.sqrt(np.maximum(np.diag(hessian), 0.0))
@@ -241,7 +141,7 @@ def inverse_of(hessian: Array | BlockHessian) -> Callable[[Array], Array]:
     Unless the matrix is positive definite, the function solves as `newton_step` does.
     """
     if isinstance(hessian, BlockHessian):
-        return _Eliminated(hessian).solve
+        return system_of(hessian).solve
     if on_device(hessian):
         inverse = gpu().inverse(hessian)
         return (lambda v: -newton_step(hessian, v)) if inverse is None else inverse.__matmul__

@@ -138,7 +138,7 @@ class Workload:
     @property
     def levels(self) -> int:
         """Coefficients that are eliminated."""
-        return self.blocks[0][1] - self.blocks[0][0] if self.blocks else 0
+        return int(Sizes.of(self.summary, self.size, self.blocks).levels) if self.blocks else 0
 
     @property
     def gram(self) -> float:
@@ -168,7 +168,11 @@ class Workload:
             # of the eliminated factor with each other one
             pairs = sum(sizes.pairs[: len(self.blocks) - 1])
             seconds += costs.ELIMINATION_SECONDS * sizes.levels * sizes.kept**2
-            seconds += costs.PAIR_SECONDS * pairs * (pairs / sizes.levels + sizes.kept)
+            if sizes.nested > 1:
+                stored = 2.0 * sum(sizes.pairs) + 4.0 * sizes.levels * sizes.kept
+                seconds += costs.PRODUCTS * costs.PRODUCT_SECONDS * stored
+            else:
+                seconds += costs.PAIR_SECONDS * pairs * (pairs / sizes.levels + sizes.kept)
         return seconds / (max(self.summary.nonzeros, 1) * self.value_seconds)
 
     @property

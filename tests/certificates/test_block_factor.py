@@ -10,9 +10,9 @@ import scipy.sparse as sp
 from daskglm.certificates.hessian_factor import HessianFactor
 from daskglm.core.block_hessian import BlockHessian, principal
 from daskglm.core.cross import Cross
+from daskglm.solvers.block_systems import flat_direction
 from daskglm.solvers.linear_systems import (
     expected_fall,
-    flat_direction,
     inverse_of,
     newton_step,
     projection,

@@ -269,7 +269,79 @@ def test_columns_that_depend_on_levels_of_several_factors(all_apart):
     assert all_apart
 
 
+# ---- several factors of too many levels for a matrix of what is left
+@pytest.fixture
+def nested(monkeypatch, all_apart):
+    """Only numbers are in a matrix of what is left; the numbers of pairs of each Hessian."""
+    monkeypatch.setattr(elimination, "MOST_LEFT", 0)
+    return all_apart
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("C", [1.0, np.inf])
+@pytest.mark.parametrize("loss", ["logistic", "poisson", "gamma", "squared"])
+def test_several_large_factors(loss, C, dtype, monkeypatch, nested):
+    frame, weight, offset = two_factors(loss, n=6000, dtype=dtype)
+    how = {"loss": loss, "C": C, "tol": 1e-10, "sample_weight": weight, "offset": offset}
+    found = fit(frame, **how)
+    assert set(nested) == {3}
+    wanted = by_all_entries(monkeypatch, frame, **how)
+    assert found.report_.converged
+    if np.isinf(C):
+        assert "no gap is proved" in str(found.report_)
+        assert np.isnan(found.report_.relative_gap)
+    else:
+        assert found.report_.relative_gap <= 1e-10
+    scale = np.abs(wanted.coef_).max()
+    np.testing.assert_allclose(found.coef_, wanted.coef_, rtol=0, atol=2e-5 * scale)
+    np.testing.assert_allclose(found.report_.objective, wanted.report_.objective, rtol=1e-9)
+    # one to find the pairs, and without a proof those that look for an optimum
+    assert found.report_.passes <= wanted.report_.passes + (12 if np.isinf(C) else 2)
+
+
+def test_several_large_factors_on_workers_and_read_anew(client, nested):
+    dd = pytest.importorskip("dask.dataframe")
+    frame, _, _ = two_factors("poisson", n=4000)
+    wanted = fit(frame, loss="poisson", tol=1e-10)
+    lazy = dd.from_pandas(frame, npartitions=4)
+    for how in ({"client": client}, {"out_of_core": True, "client": None}):
+        nested.clear()
+        found = fit(lazy, loss="poisson", tol=1e-10, **how)
+        assert set(nested) == {3}
+        np.testing.assert_allclose(found.coef_, wanted.coef_, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "poisson"])
+def test_separated_levels_of_several_large_factors_are_named(loss, nested):
+    frame, _, _ = two_factors(loss, n=6000)
+    frame.loc[frame["town"] == "v07", "y"] = 0
+    with pytest.warns(ConvergenceWarning, match=r"column 'town\[v07\]'"):
+        found = fit(frame, loss=loss, C=np.inf)
+    assert not found.report_.converged
+    assert nested
+
+
+def test_large_factors_without_common_rows_are_told_to_be_dependent(nested):
+    frame, _, _ = table("poisson", n=6000)
+    half = frame["tail"].cat.codes.to_numpy(int) % 2
+    town = 2 * np.random.default_rng(0).integers(0, 12, len(frame)) + half
+    frame["town"] = pd.Categorical.from_codes(town, [f"v{k:02d}" for k in range(24)])
+    with pytest.warns(ConvergenceWarning, match="the columns of X are linearly dependent"):
+        found = fit(frame, loss="poisson", C=np.inf)
+    assert found.report_.converged
+    assert nested
+
+
 # ---- the rule
+def test_factors_are_blocks_until_little_is_left():
+    of = elimination.nested_of
+    assert of(((0, 100_000), (100_000, 101_000)), 101_030) == 1
+    assert of(((0, 100_000), (100_000, 150_000), (150_000, 151_000)), 151_030) == 2
+    assert of(((0, 9000),), 20_000) == 1
+    sizes = elimination.Sizes.of(DataSummary(10**6), 151_030, ((0, 100_000), (100_000, 150_000)))
+    assert (sizes.nested, sizes.levels, sizes.left) == (2, 150_000.0, 1030.0)
+
+
 def test_a_block_is_for_large_factors_that_save(monkeypatch):
     monkeypatch.setattr(elimination, "MOST_WHOLE", 2000)
     of = elimination.large_factors
