@@ -16,6 +16,9 @@ from daskglm.frames.read import Codes, RawFrame, read, width_of
 from daskglm.frames.terms import Coding, Factor, Interaction, Table, Term
 from daskglm.kernels.coded_rows import Coded, Tables
 
+# Bytes of rows of numbers that are filled column by column at a time. Chosen for a second-level
+# cache of 1 MiB.
+RUN_BYTES = 1 << 18
 # Features that an error or a warning names.
 NAMED = 8
 
@@ -113,7 +116,7 @@ class Design:
         return np.array([n not in left_out for term in self.terms for n in term.names], bool)
 
     @functools.cached_property
-    def _numbers(self) -> tuple[str, ...]:
+    def kept_numbers(self) -> tuple[str, ...]:
         """Columns of numbers that have a coefficient."""
         left_out = set(self.aliased)
         return tuple(name for name in self.numbers.names if name not in left_out)
@@ -192,10 +195,13 @@ class Design:
             warn(f"{place}{told}; their effects are taken for zero", UnseenLevelWarning)
         return rows
 
-    def encode_some(self, raw: RawFrame, place: Place) -> tuple[Any, np.ndarray | None]:
+    def encode_some(
+        self, raw: RawFrame, place: Place, dense: np.ndarray | None = None
+    ) -> tuple[Any, np.ndarray | None]:
         """Return rows as `encode`, and which of them have levels that the fit has left out.
 
-        These are a mask (n,), or None, and have no part of the factor.
+        These are a mask (n,), or None, and have no part of the factor. `dense` are the rows of
+        `kept_numbers`, if they are known.
 
         Raises
         ------
@@ -207,7 +213,7 @@ class Design:
         UnseenLevelWarning
             With the number of rows whose levels the fit has not seen.
         """
-        dense = self._dense(raw, place)
+        dense = self._dense(raw, place) if dense is None else dense
         if not self.terms:
             return dense, None
         left_out = None
@@ -249,21 +255,25 @@ class Design:
         numbers = self.numbers
         fills = dict(zip(numbers.names, numbers.fills, strict=True))
         dtype = np.float32 if numbers.small else np.float64
-        rows = np.empty((raw.n, len(self._numbers)), dtype)
-        for j, name in enumerate(self._numbers):
-            fill = fills[name]
+        columns = []
+        for name in self.kept_numbers:
             values = raw.columns[name]
             if isinstance(values, Codes):  # of a partition without any number
                 values = np.full(raw.n, np.nan)
-            rows[:, j] = values
-            if (absent := np.isnan(rows[:, j])).any():
-                if np.isnan(fill):
+            if (absent := np.isnan(values)).any():
+                if np.isnan(fills[name]):
                     i = int(np.argmax(absent))
                     raise ValueError(
                         f"X contains NaN: {place.row(i)}, column {name!r}. Drop or impute before "
                         "fit, or fit with missing='mean'"
                     )
-                rows[absent, j] = fill
+                values = np.where(absent, fills[name], values)
+            columns.append(values)
+        rows = np.empty((raw.n, len(columns)), dtype)
+        step = max(RUN_BYTES // (8 * max(len(columns), 1)), 1)
+        for lo in range(0, raw.n, step):
+            for j, values in enumerate(columns):
+                rows[lo : lo + step, j] = values[lo : lo + step]
         return rows
 
     @functools.cached_property

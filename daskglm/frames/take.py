@@ -19,6 +19,7 @@ from daskglm.frames.fitted import design_of
 from daskglm.frames.learn import refuse_no_levels, seen, together
 from daskglm.frames.read import RawFrame, is_plain, read
 from daskglm.frames.schema import Schema
+from daskglm.kernels.coded_rows import Coded
 
 
 class How(NamedTuple):
@@ -43,11 +44,13 @@ class Table(NamedTuple):
     X: Any
     beside: dict[str, Any]
     design: Design
-    encoded: Callable[[Design], tuple[Named, dict[str, Any]]]
+    encoded: Callable[..., tuple[Named, dict[str, Any]]]
 
     def by(self, design: Design) -> Table:
         """Return the rows by another design."""
-        return Table(*self.encoded(design), design, self.encoded)
+        same = design.kept_numbers == self.design.kept_numbers and isinstance(self.X.rows, Coded)
+        dense = self.X.rows.dense if same else None
+        return Table(*self.encoded(design, dense=dense), design, self.encoded)
 
 
 def is_table(X: Any) -> bool:
@@ -140,11 +143,12 @@ def _here(
     design: Design,
     *,
     weigh: bool = True,
+    dense: np.ndarray | None = None,
 ) -> tuple[Named, dict[str, Any]]:
     values = {name: X[named[name]] if name in named else given for name, given in beside.items()}
     if not weigh:
         return Named(design.encode(raw, Place()), design.names), values
-    rows, left_out = design.encode_some(raw, Place())
+    rows, left_out = design.encode_some(raw, Place(), dense)
     values["sample_weight"] = _weights(values.get("sample_weight"), left_out)
     return Named(rows, design.names), values
 
@@ -226,6 +230,7 @@ def _lazily(
     design: Design,
     *,
     weigh: bool = True,
+    dense: None = None,
 ) -> tuple[Named, dict[str, Any]]:
     weigh = weigh and any(factor.left_out for factor in design.of_absorbed)
     one = dask.delayed(_encode_some if weigh else _encode_part)
