@@ -1,10 +1,11 @@
-"""Newton's method that eliminates one large factor: passes, seconds, peak memory.
+"""Newton's method that eliminates large factors: passes, seconds, peak memory.
 
-    python -m benchmarks.elimination [rows] [levels] [numbers] [--glum]
+    python -m benchmarks.elimination [rows] [levels] [numbers] [second] [--counts] [--glum]
 
-Rows are drawn with a seed: levels by Zipf's law, so that many have few rows, and numbers. The
-target is a class with a logit of both. With `--glum` that package fits the same rows in a process
-of its own, if it is installed.
+Rows are drawn with a seed: levels by Zipf's law, so that many have few rows, and numbers; and
+levels of a second factor, if there is one, all alike. The target is a class with a logit of all.
+With `--counts` it is a count, and the fit has no penalty. With `--glum` that package fits the same
+rows of classes in a process of its own, if it is installed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ SEED = 7
 STRENGTH = 1.0
 
 
-def table(n: int, levels: int, numbers: int) -> pd.DataFrame:
+def table(n: int, levels: int, numbers: int, second: int, *, counts: bool) -> pd.DataFrame:
     """Draw the rows."""
     rng = np.random.default_rng(SEED)
     shares = 1.0 / np.arange(1.0, levels + 1.0) ** 0.7
@@ -31,12 +32,22 @@ def table(n: int, levels: int, numbers: int) -> pd.DataFrame:
     codes[:levels] = np.arange(levels)[: min(n, levels)]
     X = rng.normal(size=(n, numbers))
     z = X @ rng.normal(size=numbers) / 5.0 + rng.normal(size=levels)[codes] - 1.0
-    y = (rng.random(n) < 1.0 / (1.0 + np.exp(-z))).astype(np.int64)
-    names = np.array([f"level {k:07d}" for k in range(levels)])
     frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(numbers)])
-    frame["level"] = pd.Categorical.from_codes(codes, names)
-    frame["y"] = y
+    frame["level"] = pd.Categorical.from_codes(codes, names(levels))
+    if second:
+        others = rng.integers(0, second, n)
+        frame["second"] = pd.Categorical.from_codes(others, names(second))
+        z += rng.normal(size=second)[others] / 3.0
+    if counts:
+        frame["y"] = 1.0 + rng.poisson(np.exp(0.3 * z + 1.0))
+    else:
+        frame["y"] = (rng.random(n) < 1.0 / (1.0 + np.exp(-z))).astype(np.int64)
     return frame
+
+
+def names(levels: int) -> np.ndarray:
+    """Return names of so many levels."""
+    return np.array([f"level {k:07d}" for k in range(levels)])
 
 
 def peak_mib() -> float:
@@ -44,14 +55,17 @@ def peak_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
 
 
-def fit_daskglm(frame: pd.DataFrame, solver: str) -> None:
+def fit_daskglm(frame: pd.DataFrame, solver: str, numbers: int, *, counts: bool) -> None:
     """Fit and print a line."""
     import daskglm
 
-    numbers = len(frame.columns) - 2
-    daskglm.fit(table(20_000, 3000, numbers), "y", tol=1e-9, solver=solver)  # compiles
+    how = {"tol": 1e-9, "solver": solver, "C": np.inf if counts else 1.0 / STRENGTH}
+    if counts:
+        how["loss"] = "poisson"
+    second = 1000 if "second" in frame else 0
+    daskglm.fit(table(20_000, 3000, numbers, second, counts=counts), "y", **how)  # compiles
     before, began = peak_mib(), time.perf_counter()
-    report = daskglm.fit(frame, "y", C=1.0 / STRENGTH, tol=1e-9, solver=solver).report_
+    report = daskglm.fit(frame, "y", **how).report_
     seconds = time.perf_counter() - began
     print(
         f"daskglm {report.solver}: {report.passes:.1f} passes, {report.seconds:.2f} s to solve, "
@@ -89,17 +103,23 @@ def main(given: list[str]) -> None:
     """Run each contestant in a process of its own, whose memory is measured."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sizes", type=int, nargs="*", default=[])
+    parser.add_argument("--counts", action="store_true")
     parser.add_argument("--glum", action="store_true")
     parser.add_argument("--only")
     chosen = parser.parse_args(given)
-    sizes = [*chosen.sizes, *[1_000_000, 100_000, 30][len(chosen.sizes) :]]
+    sizes = [*chosen.sizes, *[1_000_000, 100_000, 30, 0][len(chosen.sizes) :]]
     if chosen.only:
-        frame = table(*sizes)
-        fit_glum(frame) if chosen.only == "glum" else fit_daskglm(frame, chosen.only)
+        frame = table(*sizes, counts=chosen.counts)
+        if chosen.only == "glum":
+            fit_glum(frame)
+        else:
+            fit_daskglm(frame, chosen.only, sizes[2], counts=chosen.counts)
         return
-    print(f"{sizes[0]:,} rows, {sizes[1]:,} levels, {sizes[2]} numbers", flush=True)
+    shape = f"{sizes[0]:,} rows, {sizes[1]:,} levels, {sizes[2]} numbers"
+    print(f"{shape}, a second factor of {sizes[3]:,}" if sizes[3] else shape, flush=True)
     for each in ("newton", "auto", *(["glum"] if chosen.glum else [])):
         command = [sys.executable, "-m", "benchmarks.elimination", *map(str, sizes)]
+        command += ["--counts"] if chosen.counts else []
         subprocess.run([*command, "--only", each], check=False)
 
 

@@ -18,7 +18,7 @@ from daskglm.fitting.config import FitConfig
 from daskglm.fitting.runner import objective_of
 from daskglm.fitting.setup import loaded
 from daskglm.losses.table import find
-from daskglm.objectives.elimination import blocks_of
+from daskglm.objectives.elimination import blocks_of, nested_of
 from daskglm.objectives.primal import Objective
 
 # Features up to which dependent columns are looked for where a Gram of all is formed: its factor
@@ -49,11 +49,12 @@ def dependent_columns(data: Partitions, settings: FitConfig, client: Any) -> lis
 
 
 def _dependent(objective: Objective) -> list[int]:
+    d, blocks = objective.n_features, objective.blocks
+    if blocks and nested_of(blocks, objective.size) > 1:
+        diagonal = objective.at(objective.origin, diagonal=True, keep=False).diagonal
+        return [] if diagonal is None else np.flatnonzero(diagonal[:d] == 0.0).tolist()
     point = objective.at(objective.origin, gram=True, curved=True, exact=True)
-    hessian, d = point.known_hessian, objective.n_features
-    if isinstance(hessian, BlockHessian) and hessian.is_nested:
-        return np.flatnonzero(hessian.diagonal()[:d] == 0.0).tolist()
-    system = _system_of(hessian)
+    system = _system_of(point.known_hessian)
     size = np.sqrt(np.maximum(system.diagonal, 0.0))
     scale = np.where(size > 0.0, size, 1.0)
     scaled = system.matrix / np.outer(scale, scale)

@@ -1,6 +1,6 @@
 """Coded rows whose Gram is summed by blocks: levels of some code columns of ones are kept apart.
 
-X is the tuple of `coded` with seven parts more, which `eliminating` makes of `LevelBlocks`. With
+X is the tuple of `coded` with eight parts more, which `eliminating` makes of `LevelBlocks`. With
 q - 1 coefficients that are not kept apart, the Gram is an array of rows of q sums. The first q rows
 are the upper triangle of the Gram of these and the constant. Then there is a row for each level of
 each factor, of its products with them; the last, with the constant, is its own square: a row of X
@@ -54,8 +54,10 @@ from daskglm.system.compiled import compiled
 
 # Rows of a run in which pairs are looked for: some MiB. Chosen.
 RUN_ROWS = 1 << 18
+# Stands for a pair of levels that is not among those that were found.
+MISSING = -2
 # Parts of X beside those of `coded`.
-MORE = 7
+MORE = 8
 
 
 # Rows before its turn at which the sums of a row's level are prefetched, and float64 numbers of a
@@ -90,12 +92,18 @@ def codes_of(X: Any, factors: Sequence[tuple[int, int]]) -> list[int]:
     return [known.index(each) for each in factors]
 
 
+def coefficients_of(X: Any) -> np.ndarray:
+    """Return the first coefficient of each level of all code columns, or -1: it has none."""
+    indptr, columns = X[5:7]
+    found: np.ndarray = np.where(np.diff(indptr) > 0, np.append(columns, 0)[indptr[:-1]], -1)
+    return found
+
+
 def pair_keys(X: Any, factors: Sequence[tuple[int, int]], start: int, stop: int) -> PairKeys:
     """Return the pairs of levels of two of the factors that occur in the rows [start, stop)."""
-    first, indptr, columns = X[4:7]
+    first = X[4]
     codes = [part[:, j] for part in X[:3] for j in range(part.shape[1])]
-    # the level of a factor that each level of a code column is, or -1
-    known = np.where(np.diff(indptr) > 0, np.append(columns, 0)[indptr[:-1]], -1)
+    known = coefficients_of(X)
     begins = zip(codes_of(X, factors), factors, strict=True)
     of = [(j, np.where(known >= 0, known - begin, -1)) for j, (begin, _) in begins]
     found: list[list[np.ndarray]] = [[] for _ in couples(factors)]
@@ -113,57 +121,84 @@ def pair_keys(X: Any, factors: Sequence[tuple[int, int]], start: int, stop: int)
 def eliminating(X: Any, blocks: LevelBlocks) -> Any:
     """Return rows of `coded` as rows whose Gram has the levels of these factors apart.
 
-    The parts that are added: the factor of each code column, or -1; the first coefficient of each
-    factor; the place of each coefficient in the Gram, a row for levels that are apart, else a
-    column; where in `indptr` the pairs of two factors begin; `indptr` and `indices` of all pairs;
-    where in the Gram their sums begin.
+    The parts that are added: the factor of each code column, or -1; the row of the Gram where the
+    levels of each begin; which of its levels each level of the code column is, or -1; the column of
+    each coefficient that is not apart; where in `indptr` the pairs of two factors begin; `indptr`
+    and `indices` of all pairs; where in the Gram their sums begin.
     """
     at = codes_of(X, blocks.factors)
     number = np.full(len(X[4]), -1, np.int64)
     number[at] = np.arange(len(at))
     width, k = X[9], X[3].shape[1]
+    known, own = coefficients_of(X), np.full(len(X[5]) - 1, -1, np.int32)
     apart = np.zeros(width, bool)
     for start, stop in blocks.factors:
         apart[start:stop] = True
+        inside = (known >= start) & (known < stop)
+        own[inside] = known[inside] - start
     places = np.cumsum(~apart) - 1
-    q = top = width - int(apart.sum()) + k + 1
-    for start, stop in blocks.factors:
-        places[start:stop] = top + np.arange(stop - start)
-        top += stop - start
-    spans = np.zeros((len(blocks.factors),) * 2, np.int64)
+    q = width - int(apart.sum()) + k + 1
+    *tops, top = q + np.cumsum([0, *blocks.sizes])
+    spans = np.zeros((len(at), len(at)), np.int64)
     indptr, stored, begin = [np.empty(0, np.int64)], 0, 0
     for (a, b), pairs in zip(couples(blocks.factors), blocks.pairs, strict=True):
         spans[a, b] = begin
         indptr.append(pairs.indptr + stored)
         begin, stored = begin + len(pairs.indptr), stored + len(pairs.indices)
     indices = np.concatenate([np.empty(0, np.int32), *(each.indices for each in blocks.pairs)])
-    begins = np.array([start for start, _ in blocks.factors], np.int64)
-    parts = number, begins, places, spans, np.concatenate(indptr), indices
-    return *X, *map(read_only, parts), top * q
+    parts = number, np.array(tops), own, places, spans, np.concatenate(indptr), indices
+    return *X, *map(read_only, parts), int(top) * q
 
 
 @compiled(nogil=True)
 def room(X, many, count, formed):  # type: ignore[no-untyped-def]
-    """Return what `add_outer` works in: values of a row, its levels, and the Gram of numbers."""
-    floats, begins = X[3], X[11]
-    k = floats.shape[1]
+    """Return what `add_outer` works in.
+
+    That is: values of a row; levels of a tile, and where their pairs are; the Gram of numbers.
+    """
+    floats, tops = X[3], X[11]
+    k, b, rows = floats.shape[1], len(tops), many if formed else 0
     side = (k + 4) // 4 * 4 if formed and k > 0 else 0
     most = longest(X) if formed else 0
     own = scratch(floats, many if side > 0 else 0), np.zeros((side, side))
-    return np.empty(most, np.int64), np.empty(most), np.empty((2, len(begins)), np.int64), own
+    of_tile = np.empty((b, rows), np.int32), np.empty((b * (b - 1) // 2, rows), np.int64)
+    return np.empty(most, np.int64), np.empty(most), of_tile, own
 
 
 @within_callers()
 def slot_of(indices, lo, hi, level):  # type: ignore[no-untyped-def]
-    """Return where a level is in the ascending `indices[lo:hi]`; -1: it is not there."""
-    end = hi
-    while lo < hi:
-        middle = (lo + hi) >> 1
-        if indices[np.uint64(middle)] < level:
-            lo = middle + 1
-        else:
-            hi = middle
-    return lo if lo < end and indices[np.uint64(lo)] == level else -1
+    """Return where a level is in the ascending `indices[lo:hi]`; MISSING: it is not there.
+
+    No jump depends on what is read: searches of rows one after another wait together.
+    """
+    size = hi - lo
+    while size > 1:
+        half = size >> 1
+        lo += half if indices[np.uint64(lo + half)] <= level else 0
+        size -= half
+    return lo if size > 0 and indices[np.uint64(lo)] == level else MISSING
+
+
+@compiled(nogil=True)
+def find_levels(X, start, count, of_tile):  # type: ignore[no-untyped-def]
+    """Find levels and slots of the rows of a tile; those of a level that is not apart are -1."""
+    number, _, own, _, spans, starts, indices, _ = X[10:]
+    levels, slots = of_tile
+    for j in range(len(number)):
+        if number[j] >= 0:
+            to = levels[number[j]]
+            for t in range(count):
+                to[t] = own[level_of(X, start + t, j)]
+    pair = 0
+    for a in range(len(levels)):
+        for b in range(a + 1, len(levels)):
+            one, other, to, span = levels[a], levels[b], slots[pair], spans[a, b]
+            for t in range(count):
+                to[t] = -1
+                if one[t] >= 0 and other[t] >= 0:
+                    at = np.uint64(span + one[t])
+                    to[t] = slot_of(indices, starts[at], starts[at + np.uint64(1)], other[t])
+            pair += 1
 
 
 @within_callers()
@@ -197,13 +232,15 @@ def add_outer(X, curvature, start, count, d, work, gram):  # type: ignore[no-unt
     A pair of levels that was not found when the pairs were makes the last entry nan.
     """
     floats, first, indptr, columns, values, ranks, _ = X[3:10]
-    number, begins, at, spans, starts, indices, slots_at = X[10:]
-    places, entries, (level, row_of), (own, numbers) = work
-    k, q, p, many = floats.shape[1], gram.shape[1], len(first), len(begins)
+    number, tops, _, at, _, _, _, slots_at = X[10:]
+    places, entries, of_tile, (own, numbers) = work
+    levels, slots = of_tile
+    k, q, p = floats.shape[1], gram.shape[1], len(first)
     flat = gram.reshape(gram.size)
     order = np.empty(p, np.int64)
     for j in range(p):
         order[ranks[j]] = j
+    find_levels(X, start, count, of_tile)
     if k > 0:
         dense_add_outer(floats, curvature, start, count, k, own, numbers)
     for t in range(count):
@@ -213,31 +250,24 @@ def add_outer(X, curvature, start, count, d, work, gram):  # type: ignore[no-unt
         if t + AHEAD < count:
             fetch_sums(X, start + t + AHEAD, flat, q)
         x, stored = floats[start + t], 0
-        level[:] = -1
         for r in range(p):
-            j = order[r]
-            one = level_of(X, start + t, j)
-            for s in range(indptr[one], indptr[one + np.uint64(1)]):
-                place, a = at[np.uint64(columns[s])], number[j]
-                if a >= 0:
-                    level[a], row_of[a] = columns[s] - begins[a], place
-                else:
-                    places[stored] = place
-                    entries[stored] = values[s]
-                    stored += 1
-        for a in range(many):
-            if level[a] < 0:
+            if number[order[r]] >= 0:
                 continue
-            add_from(0, c, places, entries, stored, x, gram[np.uint64(row_of[a])])
-            for b in range(a + 1, many):
-                if level[b] < 0:
-                    continue
-                pair = spans[a, b] + level[a]
-                slot = slot_of(indices, starts[pair], starts[pair + 1], level[b])
-                if slot < 0:
-                    gram[q - 1, q - 1] = np.nan
-                else:
-                    flat[np.uint64(slots_at + slot)] += c
+            one = level_of(X, start + t, order[r])
+            for s in range(indptr[one], indptr[one + np.uint64(1)]):
+                places[stored] = at[np.uint64(columns[s])]
+                entries[stored] = values[s]
+                stored += 1
+        for a in range(len(levels)):
+            if levels[a, t] >= 0:
+                row = gram[np.uint64(tops[a] + levels[a, t])]
+                add_from(0, c, places, entries, stored, x, row)
+        for pair in range(len(slots)):
+            slot = slots[pair, t]
+            if slot >= 0:
+                flat[np.uint64(slots_at + slot)] += c
+            elif slot == MISSING:
+                gram[q - 1, q - 1] = np.nan
         for s in range(stored):
             add_from(s, c * entries[s], places, entries, stored, x, gram[np.uint64(places[s])])
         gram[q - 1, q - 1] += c

@@ -20,8 +20,8 @@ MOST_WHOLE = 2000
 # Share of the entries of a whole Hessian that one by blocks has at most, and bytes. Chosen.
 MOST_ENTRIES, MOST_BYTES = 0.5, 2 << 30
 # Share of the pairs of levels of two factors up to which those that rows can have are stored by
-# themselves. A level with t of m levels of the other takes t^2 products of a sparse matrix, 5 ns
-# each, or m^2 of a dense one, 0.05. By arithmetic.
+# themselves. A level with t of m levels of the other takes t^2 products of a sparse matrix, 10 ns
+# each, or m^2 of a dense one, 0.1. By arithmetic.
 FEW_PAIRS = 0.1
 # Coefficients up to which a matrix of what is left is dense, and its Schur complement factorised:
 # about a second, and 72 MB. Beyond, systems are solved by products. Chosen.

@@ -34,11 +34,12 @@ SOLVE_SECONDS = 4e-11
 # The same times the levels of a factor that is eliminated and the square of the other coefficients.
 ELIMINATION_SECONDS = 2e-10
 # The same times the pairs of its levels with those of other factors, and what is beside a pair in
-# its row. Of a product of sparse matrices of 100,000 rows.
-PAIR_SECONDS = 5e-9
-# Products with a Hessian of several large factors for one step, and seconds for each of its stored
-# values in one of them.
-PRODUCTS, PRODUCT_SECONDS = 100, 1e-9
+# its row: 0.13 s for 1,000,000 pairs with 10 in each row (2026-11).
+PAIR_SECONDS = 1e-8
+# Products with a Hessian of several large factors for what Newton's method does with it, and the
+# seconds of one for each stored value: 24 to 50, and 8 ms with 1,000,000 pairs of 150,000 levels
+# beside 30 numbers (2026-11).
+PRODUCTS, PRODUCT_SECONDS = 50, 5e-10
 # Features up to which a Hessian is formed without being asked for: 32 MB a thread. Chosen.
 LARGEST_HESSIAN = 2000
 # Features up to which a Hessian is cheap beside reading rows from disk, or on a device. Chosen.
