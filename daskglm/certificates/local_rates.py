@@ -77,7 +77,7 @@ class LocalRates(NamedTuple):
             adding=rounding.terms * UNIT * self.slopes,
             penalty=2.0 * UNIT * rounding.strongest * rounding.norm(w),
         )
-        decrement += factor.error(error, rounding.n_features, rounding.columns)
+        decrement += rounding.by_factors.error(factor, error, rounding.columns)
         decrement *= grown
         rate = grown**3 * self.rate
         return excess(decrement, rate) if rate * decrement <= LARGEST_STEP else math.inf

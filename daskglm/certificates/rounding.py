@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from daskglm.certificates.ball import Ball
+from daskglm.certificates.by_factors import ByFactors
 from daskglm.certificates.constants import Constants
 from daskglm.certificates.hessian_factor import FEW, UNIT, GradientError, HessianFactor, excess
 from daskglm.core.column_requests import ColumnMoments
@@ -111,6 +112,7 @@ class Rounding:
         rest = loss.rest_curvature
         self.rest = 0.0 if rest is None else rest(facts.weight, facts.target_sum, loss.p1)
         self.offset, self.radius = facts.largest_offset, facts.largest_row_norm
+        self.by_factors = ByFactors(facts.factors, facts.n_features or 0, constants)
         self.ball = Ball(None, self.radius)
         self.columns: Any = self.radius
         self.squares: np.ndarray | None = None
@@ -528,7 +530,7 @@ class Rounding:
         if not (factor.proves and math.isfinite(self.loss.self_concordance)):
             return math.inf
         decrement = factor.decrement(gradient)
-        decrement += factor.error(error, self.n_features, self.columns)
+        decrement += self.by_factors.error(factor, error, self.columns)
         return self.by_decrement(factor, decrement, moved, at)
 
     def by_decrement(
@@ -547,7 +549,8 @@ class Rounding:
         At a point it is the rate of curvatures of barriers, too.
         """
         c = None if at is None else self.of_constants(at)
-        return self.constants.reach(factor, self.ball, self.n_features, c)
+        found = self.constants.reach(factor, self.ball, self.n_features, c)
+        return min(found, self.by_factors.reach(factor.roots, self.radius))
 
 
 def relative_gap(bound: float, value: float, zero: float = 0.0) -> float:

@@ -73,7 +73,10 @@ class Unproved:
             return point, math.nan, False
         seen, fall = self.look(point)
         point, gap = (seen, math.nan) if seen is point else certificate(seen)
-        return point, gap, math.isnan(gap) and self.is_enough(point, fall, ended=ended)
+        if not math.isnan(gap):  # the driver sees whether that is enough
+            self._look_later()
+            return point, gap, False
+        return point, gap, self.is_enough(point, fall, ended=ended)
 
     def may_be_enough(self, point: Point) -> bool:
         """Take note of the next point, and return whether a look at it may end the solve."""
@@ -134,9 +137,12 @@ class Unproved:
                 self.next_look = self.count + 1
                 return False
         if not enough:
-            self.next_look = self.count + self.wait
-            self.wait *= 2
+            self._look_later()
         return enough
+
+    def _look_later(self) -> None:
+        self.next_look = self.count + self.wait
+        self.wait *= 2
 
     def _allowed(self, value: float) -> float:
         first = abs(self.first_value) if math.isfinite(self.first_value) else 0.0
