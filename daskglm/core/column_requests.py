@@ -18,6 +18,25 @@ class ColumnMoments:
 
 
 @dataclass(frozen=True)
+class ColumnTargets:
+    """Add up each column times its rows' targets, and times their means at a constant. 1 pass.
+
+    Only for rows in host memory, and losses with a link, or classes of the logistic loss, whose
+    targets are 0 and 1 here. Sums are in float64.
+
+    Parameters
+    ----------
+    constant : float
+        Margin of all rows, to which their offsets are added.
+
+    Reply: weights, targets and means (d + 1,), of s x_j, s y x_j and s mu x_j over rows of weight
+    s, mean mu; the last entries are those of a column of ones.
+    """
+
+    constant: float
+
+
+@dataclass(frozen=True)
 class ColumnGram:
     """Add up the Hessian of the losses by a few coefficients and the intercept. 1 pass.
 

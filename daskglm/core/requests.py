@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from daskglm.core.batch_requests import BatchRequest, GatheredRows
-from daskglm.core.column_requests import ColumnGram, ColumnMoments, ColumnSigns
+from daskglm.core.column_requests import ColumnGram, ColumnMoments, ColumnSigns, ColumnTargets
 from daskglm.core.inference_requests import ClusterSums, InferenceRequest
 from daskglm.core.level_blocks import LevelBlocks, LevelPairs, PairKeys
 
@@ -452,6 +452,7 @@ Request = (
     | ColumnMoments
     | ColumnGram
     | ColumnSigns
+    | ColumnTargets
     | DualRequest
     | BatchRequest
     | InferenceRequest

@@ -36,6 +36,7 @@ from daskglm.fitting.driver import Record, Solution, StoppingRule, solve
 from daskglm.fitting.edges import from_inside, may_be_at_an_end
 from daskglm.fitting.inside import start_inside
 from daskglm.fitting.joint import joint_fit
+from daskglm.fitting.level_means import at_level_means
 from daskglm.fitting.other_starts import OtherStarts
 from daskglm.fitting.penalised import with_columns, with_penalty
 from daskglm.fitting.progress import progress_bar
@@ -350,7 +351,8 @@ def solve_one(
     if begin.solver is None and objective.is_origin(objective.xp.asarray(begin.w)):
         start_inside(objective)
         if objective.inside is None:
-            begin = replace(begin, w=at_best_constant(objective, begin.w))
+            best = at_best_constant(objective, begin.w)
+            begin = replace(begin, w=at_level_means(objective, best))
         else:
             begin = replace(begin, w=to_host(objective.inside))
     name, why = _solver_of(objective, begin, settings)

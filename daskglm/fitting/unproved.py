@@ -29,10 +29,10 @@ MOST_PRODUCTS, ENOUGH = 50, 0.1
 NOT_EXACT = 0.01
 # Steps that must lower the value by little there. Chosen.
 RECENT = 3
-# Newton's steps more for a proof, from where none is missed but a small decrement: it falls
-# quadratically, and without a proof levels that are separated are looked for, at ten times the cost
-# of a step. Chosen.
-MORE_STEPS = 2
+# Share of what keeps a decrement from proving an optimum that one more of Newton's steps must leave
+# for another one. Near an optimum a step squares it; of separated levels it stays as it is. Without
+# a proof these are looked for, at ten times the cost of a step. Chosen.
+FALLS = 0.5
 
 Certify = Callable[[Point], tuple[Point, float]]
 
@@ -58,7 +58,8 @@ class Unproved:
         self.objective, self.tol = objective, tol
         self.first_value = self.first_norm = math.nan
         self.values: deque[float] = deque(maxlen=RECENT + 1)
-        self.count, self.next_look, self.wait, self.more = 0, 0, 1, MORE_STEPS
+        self.count, self.next_look, self.wait = 0, 0, 1
+        self.apart = math.inf
         self.was_small = False
         loss = objective.loss
         smooth = loss.is_quadratic or loss.family is not None or loss.continuous_curvature
@@ -77,16 +78,23 @@ class Unproved:
             return point, math.nan, False
         seen, fall = self.look(point)
         point, gap = (seen, math.nan) if seen is point else certificate(seen)
-        enough = math.isnan(gap) and self.is_enough(point, fall, ended=ended)
-        if enough and not ended and seen is point and self._may_prove(point):
-            self.more -= 1
-            enough = False
+        if not math.isnan(gap):  # the driver sees whether that is enough
+            self._look_later()
+            return point, gap, False
+        enough = self.is_enough(point, fall, ended=ended)
+        if enough and not ended and seen is point:
+            enough = not self._may_prove(point)
         return point, gap, enough
 
     def _may_prove(self, point: Point) -> bool:
-        """Return whether a smaller decrement would prove that there is an optimum nearby."""
+        """Return whether the next step's decrement may prove that there is an optimum nearby."""
         slow = math.isfinite(self.objective.loss.self_concordance)
-        return self.more > 0 and slow and point.hessian is not None and point.factor.proves
+        if not slow or point.hessian is None or not point.factor.proves:
+            return False
+        before, factor = self.apart, point.factor
+        reach = self.objective.rounding.reach(factor, point.vectors[0])
+        self.apart = reach * factor.decrement(to_host(point.residual))
+        return self.apart <= FALLS * before
 
     def may_be_enough(self, point: Point) -> bool:
         """Take note of the next point, and return whether a look at it may end the solve."""
@@ -147,9 +155,12 @@ class Unproved:
                 self.next_look = self.count + 1
                 return False
         if not enough:
-            self.next_look = self.count + self.wait
-            self.wait *= 2
+            self._look_later()
         return enough
+
+    def _look_later(self) -> None:
+        self.next_look = self.count + self.wait
+        self.wait *= 2
 
     def _allowed(self, value: float) -> float:
         first = abs(self.first_value) if math.isfinite(self.first_value) else 0.0

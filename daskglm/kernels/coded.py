@@ -26,8 +26,6 @@ from daskglm.kernels.chosen import within_callers
 from daskglm.kernels.coded_columns import ColumnsCopy as ColumnsCopy
 from daskglm.kernels.coded_columns import factor_ranges, level_ranges
 from daskglm.kernels.coded_csr import add_by_code as add_by_code
-from daskglm.kernels.coded_csr import add_moments as add_moments
-from daskglm.kernels.coded_csr import count_signs as count_signs
 from daskglm.kernels.coded_csr import level_of
 from daskglm.kernels.coded_csr import matrix_of as matrix_of
 from daskglm.kernels.coded_csr import spread as spread
@@ -35,6 +33,8 @@ from daskglm.kernels.coded_csr import to_csr as to_csr
 from daskglm.kernels.coded_gram import add_outer as add_outer
 from daskglm.kernels.coded_gram import finish_gram as finish_gram
 from daskglm.kernels.coded_gram import room as room
+from daskglm.kernels.coded_moments import add_moments as add_moments
+from daskglm.kernels.coded_moments import count_signs as count_signs
 from daskglm.kernels.coded_rows import Coded
 from daskglm.kernels.dense import add_squares as dense_add_squares
 from daskglm.kernels.dense import axpy as dense_axpy

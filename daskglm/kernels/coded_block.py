@@ -48,8 +48,8 @@ from daskglm.kernels.coded_csr import level_of
 from daskglm.kernels.coded_gram import longest
 from daskglm.kernels.gram import add_outer as dense_add_outer
 from daskglm.kernels.gram import scratch
-from daskglm.kernels.simd import fetch
 from daskglm.kernels.records import read_only
+from daskglm.kernels.simd import fetch
 from daskglm.system.compiled import compiled
 
 # Rows of a run in which pairs are looked for: some MiB. Chosen.

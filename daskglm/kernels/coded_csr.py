@@ -11,8 +11,6 @@ import scipy.sparse as sp
 from daskglm.kernels.chosen import within_callers
 from daskglm.kernels.coded_rows import Coded
 from daskglm.kernels.csr import add_by_code as csr_add_by_code
-from daskglm.kernels.csr import add_moments as csr_add_moments
-from daskglm.kernels.csr import count_signs as csr_count_signs
 from daskglm.kernels.csr import spread as csr_spread
 from daskglm.kernels.records import read_only
 from daskglm.system.compiled import compiled
@@ -125,16 +123,3 @@ def spread(X: Any, centre: Any, scale: float, start: int, stop: int, sums: Any) 
     """Add what `requests.Spread` asks for over [start, stop) to `sums` (2 d + 1,)."""
     for run, rows in _runs(X, start, stop):
         csr_spread(rows, centre, scale, 0, run.stop - run.start, sums)
-
-
-def add_moments(X: Any, weight: Any, start: int, stop: int, sums: Any, squares: Any) -> None:
-    """Do what `dense.add_moments` does."""
-    for run, rows in _runs(X, start, stop):
-        here = weight[run] if len(weight) else weight
-        csr_add_moments(rows, here, 0, run.stop - run.start, sums, squares)
-
-
-def count_signs(X: Any, kinds: Any, start: int, stop: int, above: Any, below: Any) -> None:
-    """Do what `dense.count_signs` does."""
-    for run, rows in _runs(X, start, stop):
-        csr_count_signs(rows, kinds[run], 0, run.stop - run.start, above, below)

@@ -80,6 +80,10 @@ MOST_DECADES = 3.0
 # decade of 1 + the curvature ratio: 1 to 3 below a ratio of 1, 3 to 6 at 10, 5 to 9 at 1,000, on
 # those problems. A quadratic takes one and proves it by another evaluation.
 NEWTON_STEPS, STEPS_PER_DECADE, QUADRATIC_STEPS = 3.5, 1.2, 2.0
+# Hessians of Newton's method without a penalty, from the means of the levels of a factor that is
+# eliminated: 4 to 6 for counts, classes and gamma, 300 to 100,000 levels, to 1e-8 and 1e-9
+# (2026-11-28).
+LEVEL_STEPS = 5.0
 # Newton's method that begins on samples of the rows: passes, Hessians of all rows, how many more
 # for each decade of the ratio, factorisations and rounds. Whole fits of 100,000 rows with 200 and
 # 400 features (2026-11-22), and the drawn problems.

@@ -316,7 +316,7 @@ def cost(workload: Workload) -> float:
         return steps
 
     sizes = sample_sizes(summary, workload.size, workload.tol, outputs=workload.outputs)
-    if workload.samples and sizes and (workload.penalised or not workload.blocks):
+    if workload.samples and sizes and not workload.starts_at_levels:
         more = 0.0 if workload.quadratic else costs.HESSIANS_PER_DECADE * workload.decades
         hessians = (costs.SAMPLED_HESSIANS + more) * workload.gram
         factors = costs.SAMPLED_FACTORS * (workload.factorisation + entry_passes(summary))

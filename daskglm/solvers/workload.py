@@ -141,6 +141,11 @@ class Workload:
         return int(Sizes.of(self.summary, self.size, self.blocks).levels) if self.blocks else 0
 
     @property
+    def starts_at_levels(self) -> bool:
+        """Whether a factor to be eliminated has no penalty: solves start at its levels' means."""
+        return bool(self.blocks) and not self.penalised
+
+    @property
     def gram(self) -> float:
         """Passes that forming a Hessian adds to a pass."""
         return hessian_passes(self.summary, outputs=self.outputs, blocks=self.blocks)
@@ -197,6 +202,8 @@ class Workload:
         """Hessians that Newton's method forms on all rows."""
         if self.quadratic:
             return costs.QUADRATIC_STEPS
+        if self.starts_at_levels:
+            return costs.LEVEL_STEPS
         return costs.NEWTON_STEPS + costs.STEPS_PER_DECADE * self.decades
 
     @property
@@ -248,7 +255,9 @@ class Workload:
             costs.LEAST_TRIAL_VALUES / values,
         )
         share = min(max(least, min(rows, costs.LARGEST_TRIAL)), 1.0)
+        # a sample has few rows of each level, which go off to infinity if they are alike
         tells = share * values >= costs.TRIAL_FEATURE_VALUES * self.size and self.outputs == 1
+        tells = tells and not self.starts_at_levels
         return share if self.samples and tells else 0.0
 
     def vectors(self, count: float) -> float:

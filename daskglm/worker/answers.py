@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from daskglm.core.batch_requests import EvaluateMany, HeldOutLosses, ScoreHeldOut, WeighGroups
-from daskglm.core.column_requests import ColumnGram, ColumnMoments, ColumnSigns
+from daskglm.core.column_requests import ColumnGram, ColumnMoments, ColumnSigns, ColumnTargets
 from daskglm.core.inference_requests import InferenceSums, LeverageMeat, ScoresAlong
 from daskglm.core.level_blocks import LevelPairs
 from daskglm.core.requests import (
@@ -66,6 +66,7 @@ def _at_a_point(work: Callable[[Asked[Any]], Totals]) -> Callable[[Asked[Any]], 
 ANSWERS: dict[type, Callable[[Asked[Any]], Totals]] = {
     ColumnMoments: columns.column_moments,
     ColumnSigns: columns.column_signs,
+    ColumnTargets: columns.column_targets,
     Spread: columns.spread,
     LevelPairs: one_margin.level_pairs,
     ColumnGram: _at_a_point(column_gram),

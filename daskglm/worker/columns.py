@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.core.column_requests import ColumnMoments, ColumnSigns
+from daskglm.core.column_requests import ColumnMoments, ColumnSigns, ColumnTargets
 from daskglm.core.device import gpu, on_device
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import Problem, Request, Spread, Totals
@@ -22,6 +22,8 @@ from daskglm.kernels import Pattern, for_rows
 from daskglm.kernels import cpu as host
 from daskglm.kernels.records import read_only
 from daskglm.kernels.storages import columns_copy, size_of
+from daskglm.losses.links import LOGIT
+from daskglm.losses.table import loss_of
 from daskglm.worker.asked import Asked, Each
 from daskglm.worker.block_cache import BlockCache
 from daskglm.worker.class_rows import codes_among
@@ -214,6 +216,29 @@ def column_moments(asked: Asked[ColumnMoments]) -> Totals:
         "weight": sums[d],
         "rows": asked.facts.n_rows,
     }
+
+
+def column_targets(asked: Asked[ColumnTargets]) -> Totals:
+    """Answer `ColumnTargets` with the sums over all blocks, which are in host memory."""
+    caches, d, constant = asked.caches, asked.n_features, asked.request.constant
+    loss, squares = loss_of(asked.problem.loss), np.zeros(d + 1)
+    link = loss.link or LOGIT
+
+    def work(pieces: list[Piece]) -> Totals:
+        sums = np.zeros((3, d + 1))
+        for i, lo, hi in pieces:
+            cache = caches[i]
+            y, offset, weight = cache.targets[lo:hi], cache.offset, cache.weight
+            if loss.classifies:
+                y = 0.5 * (1.0 + y)
+            means = link.mean(constant + offset[lo:hi] if len(offset) else constant)
+            for of, values in zip(sums, (1.0, y, means), strict=True):
+                s = np.zeros(len(cache.targets))
+                s[lo:hi] = values * weight[lo:hi] if len(weight) else values
+                cache.kernels.add_moments(cache.rows, read_only(s), lo, hi, of, squares)
+        return {"weights": sums[0], "targets": sums[1], "means": sums[2]}
+
+    return {**asked.each(work), "rows": asked.facts.n_rows}
 
 
 def spread(asked: Asked[Spread]) -> Totals:

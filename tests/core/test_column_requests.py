@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError, replace
 import numpy as np
 import pytest
 
-from daskglm.core.column_requests import ColumnGram, ColumnMoments, ColumnSigns
+from daskglm.core.column_requests import ColumnGram, ColumnMoments, ColumnSigns, ColumnTargets
 from daskglm.core.requests import Evaluate, Request
 from daskglm.core.view import Columns, Drawn, View
 
@@ -17,6 +17,7 @@ def test_requests_and_views_are_frozen_and_picklable():
         ColumnMoments(),
         ColumnGram((4, np.zeros(3)), np.array([2, 5])),
         ColumnSigns(("a", "b")),
+        ColumnTargets(0.5),
         Evaluate(np.zeros(3), 4),
     ]
     assert all(isinstance(request, Request) for request in requests)

@@ -18,7 +18,7 @@ from daskglm.core.batch_requests import (
     ScoreHeldOut,
     WeighGroups,
 )
-from daskglm.core.column_requests import ColumnGram, ColumnMoments, ColumnSigns
+from daskglm.core.column_requests import ColumnGram, ColumnMoments, ColumnSigns, ColumnTargets
 from daskglm.core.inference_requests import ClusterSums, InferenceSums, LeverageMeat
 from daskglm.core.requests import (
     DualRequest,
@@ -69,6 +69,7 @@ OF_LABELS = [
     (ONE, ColumnGram((1, W), np.array([1, 3]))),
     (ONE, ColumnMoments()),
     (ONE, ColumnSigns((0.0, 2.0))),
+    (ONE, ColumnTargets(0.3)),
     (ONE, Spread(W[:D], 2.0)),
     (ONE, EvaluateMany(WIDE, *EVERYWHERE, (1.0, 2.0), gram=(0, 2), exact=True)),
     (ONE, WeighGroups((0.0, 1.0, 2.0))),
@@ -87,6 +88,7 @@ OF_LABELS = [
 OF_NUMBERS = [
     (FAMILY, Evaluate(W, 1, gram=True, exact=True)),
     (FAMILY, ResidualSums((1, W))),
+    (FAMILY, ColumnTargets(0.3)),
     (FAMILY, InferenceSums(W, meat=True, clusters=True)),
     (FAMILY, LeverageMeat(W, 0.01 * np.eye(D + 1), 1.0)),
     (FAMILY, EvaluateAlong((), np.empty((2, 0)), CONSTANTS)),

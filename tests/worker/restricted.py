@@ -24,7 +24,7 @@ def draw(storage="dense", n=900, d=12, seed=0):
     return X, y, rng.random(n) + 0.1, rng.standard_normal(n)
 
 
-def blocks_of(X, y, weight=None, offset=None, cuts=(0, 300, 301, 301, 900)):
+def blocks_of(X, y, weight=None, offset=None, cuts=(0, 300, 301, 301, 900), classify=True):
     """Blocks of these rows, one of them of one row and one of none."""
     runs = [slice(a, b) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
     return [
@@ -34,7 +34,7 @@ def blocks_of(X, y, weight=None, offset=None, cuts=(0, 300, 301, 301, 900)):
             None if weight is None else weight[run],
             None if offset is None else offset[run],
             place=Place(i),
-            classify=True,
+            classify=classify,
         )
         for i, run in enumerate(runs)
     ]

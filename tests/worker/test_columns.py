@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from daskglm.core.column_requests import ColumnMoments, ColumnSigns
+from daskglm.core.column_requests import ColumnMoments, ColumnSigns, ColumnTargets
 from daskglm.core.requests import (
     Evaluate,
     Folds,
@@ -280,3 +280,26 @@ def test_signs_are_counted_by_kind_of_row(storage, threads, monkeypatch):
             assert reply["counts"][k] == len(counted)
     shard.close()
     assert not Shard([], 1).answer(PROBLEM, ColumnSigns())["counts"].any()
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_targets_are_added_up_beside_the_means_of_a_constant(storage, threads, monkeypatch):
+    monkeypatch.setattr("daskglm.worker.pieces.INLINE_WORK", 0)
+    X, y, weight, offset = draw(storage)
+    dense = np.c_[columns_of(X, range(12)), np.ones(900)]
+    counts = np.random.default_rng(3).poisson(1.0, 900).astype(float)
+    z = 0.3 + offset
+    for problem, target, given, mean in (
+        (PROBLEM, y, y > 0, 1.0 / (1.0 + np.exp(-z))),
+        (Problem(LossRef("poisson")), counts, counts, np.exp(z)),
+    ):
+        blocks = blocks_of(X, target, weight, offset, classify=problem is PROBLEM)
+        shard = Shard(blocks, threads)
+        reply = shard.answer(problem, ColumnTargets(0.3))
+        assert reply["rows"] == 900
+        for name, values in (("weights", 1.0), ("targets", given), ("means", mean)):
+            np.testing.assert_allclose(
+                reply[name], (weight * values) @ dense, rtol=1e-11, atol=1e-11
+            )
+        shard.close()
