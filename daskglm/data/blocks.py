@@ -232,17 +232,6 @@ def with_values(X: Any) -> Any:
     return X if on_device(X) else storages.with_values(X)
 
 
-def in_numbers(block: Block) -> Block:
-    """Return a block whose rows are an array or a sparse matrix: codes become ones."""
-    if not isinstance(block.X, Coded):
-        return block
-    rows = without_values(with_values(block.X))
-    size = _size_of(rows)
-    names = "nonzeros", "nbytes", "gram_roundoff", "factors"
-    of_rows = {name: getattr(size, name) for name in names}
-    return block._replace(X=rows, facts=replace(block.facts, **of_rows))
-
-
 def kind(block: Block) -> tuple[Any, ...]:
     """Return the properties that blocks must share to be merged."""
     absent = block.weight is None, block.offset is None, block.clusters is None

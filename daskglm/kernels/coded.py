@@ -35,7 +35,7 @@ from daskglm.kernels.coded_csr import to_csr as to_csr
 from daskglm.kernels.coded_gram import add_outer as add_outer
 from daskglm.kernels.coded_gram import finish_gram as finish_gram
 from daskglm.kernels.coded_gram import room as room
-from daskglm.kernels.coded_rows import Coded
+from daskglm.kernels.coded_rows import Coded, Tables
 from daskglm.kernels.dense import add_squares as dense_add_squares
 from daskglm.kernels.dense import axpy as dense_axpy
 from daskglm.kernels.dense import backward as dense_backward
@@ -89,11 +89,16 @@ def joined(parts: Sequence[Coded]) -> Coded:
 
 def kind(X: Coded) -> tuple[Any, ...]:
     """Return what blocks' rows must have in common to be `joined`: it can be compared."""
-    digest = hashlib.sha256()
-    for part in X.tables[:5]:
-        digest.update(np.ascontiguousarray(part).data)
     counts = tuple(part.shape[1] for part in X.parts)
-    return X.dense.dtype, counts, int(X.tables.width), digest.digest()
+    return X.dense.dtype, counts, int(X.tables.width), digest(X.tables)
+
+
+def digest(tables: Tables) -> bytes:
+    """Return what tells the contents of tables from others, but for their width."""
+    found = hashlib.sha256()
+    for part in tables[:5]:
+        found.update(np.ascontiguousarray(part).data)
+    return found.digest()
 
 
 def with_values(X: Coded) -> sp.csr_matrix:
