@@ -228,7 +228,7 @@ def _joined(parts: list[np.ndarray | None]) -> np.ndarray | None:
 
 
 def with_values(X: Any) -> Any:
-    """Return rows as an array or a CSR matrix: a `Pattern` gets its values back."""
+    """Return rows as what NumPy multiplies: a `Pattern` gets its values back."""
     return X if on_device(X) else storages.with_values(X)
 
 

@@ -19,7 +19,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numba import types
 
 from daskglm.kernels.chosen import within_callers
@@ -31,7 +30,6 @@ from daskglm.kernels.coded_csr import count_signs as count_signs
 from daskglm.kernels.coded_csr import level_of
 from daskglm.kernels.coded_csr import matrix_of as matrix_of
 from daskglm.kernels.coded_csr import spread as spread
-from daskglm.kernels.coded_csr import to_csr as to_csr
 from daskglm.kernels.coded_gram import add_outer as add_outer
 from daskglm.kernels.coded_gram import finish_gram as finish_gram
 from daskglm.kernels.coded_gram import room as room
@@ -101,9 +99,9 @@ def digest(tables: Tables) -> bytes:
     return found.digest()
 
 
-def with_values(X: Coded) -> sp.csr_matrix:
-    """Return rows of a block as a float64 CSR matrix."""
-    return to_csr(X)
+def with_values(X: Coded) -> Coded:
+    """Return rows of a block as they are: they can be multiplied by their codes."""
+    return X
 
 
 def size_of(X: Any) -> Size:

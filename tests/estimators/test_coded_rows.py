@@ -13,9 +13,8 @@ from daskglm import (
     LogisticRegression,
     LogisticRegressionCV,
 )
-from daskglm.data.blocks import in_numbers, merge, to_block
+from daskglm.data.blocks import merge, to_block
 from daskglm.data.values import Place
-from daskglm.kernels import Pattern
 from daskglm.worker.device_placement import AS_THEY_ARE, place
 from tests.kernels import coded_cases
 
@@ -183,16 +182,6 @@ def test_blocks_describe_and_join_coded_rows():
     assert len(placed[0].y) == 100
     apart = block(coded_cases.coded(60, k=3, seed=4), 0, 60)
     assert len(place([("a", one), ("b", apart)], AS_THEY_ARE, {})[0]) == 2
-
-
-def test_codes_become_numbers_for_a_device():
-    found = in_numbers(block(X, 0, 40))
-    np.testing.assert_allclose(found.X.toarray(), SPARSE[:40].toarray(), atol=1e-12)
-    assert found.facts.nonzeros == found.X.nnz
-    assert in_numbers(found) is found
-    ones = coded_cases.coded(30, counts=((5, 4), (), (7,)), ranks=(0, 1, 2))
-    labels = np.arange(30) % 2
-    assert isinstance(in_numbers(to_block(ones, labels, place=Place(), classify=True)).X, Pattern)
 
 
 def test_numbers_are_checked():
