@@ -3,6 +3,10 @@
 A row is read as codes of one to four bytes and numbers. The tables of what levels stand for are a
 small CSR matrix with its CSC copy, multiplied by those kernels; numbers have the kernels of dense
 rows for their sums.
+
+Atomics add in any order. A term goes through no more additions that round than its level has other
+rows, since to add to zero is exact, and its level's sum through no more than there are others: the
+bounds for `kernels.coded` hold.
 """
 
 from __future__ import annotations

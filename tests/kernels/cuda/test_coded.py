@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from daskglm.certificates.hessian_factor import FEW, UNIT
 from daskglm.core.device import gpu
 from daskglm.kernels import gram_side
 from daskglm.losses.table import LOSSES
@@ -183,3 +184,18 @@ def test_blocks_of_an_upload_have_one_copy_of_their_tables(cupy):
     raws = [both_coded(part)[1] for part in (X[:20], X[20:])]
     a, b = (gpu().move(raw, (20, X.shape[1]), 1.0, 0, upload) for raw in raws)
     assert a.tables is b.tables
+
+
+@pytest.mark.parametrize("counts", ["narrow", "many"])
+def test_sums_are_within_the_bound_that_certificates_count(cupy, counts):
+    """As many additions as there are rows, in any order, of terms of any size."""
+    X, _, _, _ = case(counts, 3, n=2000)
+    rng = np.random.default_rng(5)
+    r = rng.standard_normal(2000) * 10.0 ** rng.uniform(-8.0, 8.0, 2000)
+    _, _, device, rows = both_coded(X)
+    out = gpu().zeros(X.shape[1] + 1)
+    device.backward(rows, cupy.asarray(r), 0, 2000, out)
+    A = coded_cases.sparse(X).toarray().astype(np.longdouble)
+    error = np.abs(out.get()[:-1] - A.T @ r)
+    assert error.any()
+    assert (error <= (2000 + FEW) * UNIT * (np.abs(A).T @ np.abs(r))).all()
