@@ -59,6 +59,7 @@ class Tables:
         if stored:
             csr.add_csc_copy(self.matrix)
         self.first = cp.asarray(host.first)
+        self.ranges = level_ranges(host.first, levels)
 
     @property
     def levels(self) -> int:
@@ -215,8 +216,7 @@ class Rows:
     ) -> None:
         """Add r, and a curvature unless it is None, to the sums of levels."""
         both = curvature is not None
-        host, at = self.tables.host, 0
-        lows, highs = level_ranges(host.first, self.tables.levels)
+        at, (lows, highs) = 0, self.tables.ranges
         for code, part in zip(CODES, self.parts[:3], strict=True):
             columns = slice(at, at + part.shape[1])
             at = columns.stop
