@@ -17,7 +17,7 @@ import scipy.sparse as sp
 import daskglm
 from benchmarks.gpu import reference
 from benchmarks.gpu.measure import on_device
-from benchmarks.gpu.stages.right import SHAPES, one
+from benchmarks.gpu.stages.right import SHAPES, coded, one
 from benchmarks.suites import evaluate
 from daskglm.core.device import gpu
 from daskglm.losses.table import LOSSES, law_of
@@ -36,8 +36,10 @@ def main() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((ROWS, FEATURES)).astype(np.float32)
     y = np.where(X @ rng.standard_normal(FEATURES) + rng.standard_normal(ROWS) > 0, 1.0, -1.0)
-    for rows in (X, sp.csr_matrix(X * (rng.random(X.shape) < 0.5))):
-        streamed(rows, y, rng)
+    streamed(*coded(ROWS, 60, "f4", rng), y, rng)
+    S = sp.csr_matrix(X * (rng.random(X.shape) < 0.5))
+    for rows, raw in ((X, X), (S, (S.data, S.indices, S.indptr))):
+        streamed(rows, raw, y, rng)
         best = evaluate.reference(rows, y, loss="logistic", C=1.0, fit_intercept=False).objective
         for solver in ("newton", "tron"):
             found = _objective(rows, y, solver=solver, tol=1e-5)
@@ -58,11 +60,13 @@ def _objective(X: Any, y: np.ndarray, **options: Any) -> float:
     return evaluate.objective(X, y, model.coef_, 0.0, loss="logistic", C=1.0)
 
 
-def streamed(X: Any, y: np.ndarray, rng: np.random.Generator) -> None:
-    """Compare sums over rows that come in chunks, a third of them resident, with NumPy's."""
+def streamed(X: Any, raw: Any, y: np.ndarray, rng: np.random.Generator) -> None:
+    """Compare sums over rows that come in chunks, a third of them resident, with NumPy's.
+
+    `raw` are the rows X as kernels take those of the host.
+    """
     backend, (n, d) = gpu(), X.shape
     upload = backend.Upload()
-    raw = X if isinstance(X, np.ndarray) else (X.data, X.indices, X.indptr)
     rows = backend.move(raw, X.shape, 1 / 3, 1 << 10, upload)
     upload.finish()
     w = rng.standard_normal(d + 1)

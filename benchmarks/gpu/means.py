@@ -35,17 +35,18 @@ def unfused() -> Iterator[None]:
         rows, *vectors = data
         z, c, sums, diagonal, _ = out
         slope = cp.empty(len(z), z.dtype)
-        backend.csr.margins(rows, w, b, start, stop, z)
+        backend.sparse.margins(rows, w, b, start, stop, z)
         backend.margins.losses(law, *vectors, z, slope, c, sums[rows.d + 1 :])
-        backend.csr.backward(rows, slope, start, stop, sums[: rows.d + 1])  # the value comes behind
+        # the value comes behind
+        backend.sparse.backward(rows, slope, start, stop, sums[: rows.d + 1])
         if diagonal.size:
             # rows read once more, as for the gradient
-            backend.csr._columns(rows, slope, cp.zeros(rows.d), c, diagonal)
+            rows.add_columns(slope, cp.zeros(rows.d), c, diagonal)
 
     with (
         _patched(backend.dense, "NARROW", 0),
         _patched(backend.dense, "WIDE", {4: 0, 8: 0}),
-        _patched(backend.csr, "evaluate", evaluate),
+        _patched(backend.sparse, "evaluate", evaluate),
     ):
         yield
 

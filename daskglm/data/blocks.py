@@ -228,19 +228,8 @@ def _joined(parts: list[np.ndarray | None]) -> np.ndarray | None:
 
 
 def with_values(X: Any) -> Any:
-    """Return rows as an array or a CSR matrix: a `Pattern` gets its values back."""
+    """Return rows as what NumPy multiplies: a `Pattern` gets its values back."""
     return X if on_device(X) else storages.with_values(X)
-
-
-def in_numbers(block: Block) -> Block:
-    """Return a block whose rows are an array or a sparse matrix: codes become ones."""
-    if not isinstance(block.X, Coded):
-        return block
-    rows = without_values(with_values(block.X))
-    size = _size_of(rows)
-    names = "nonzeros", "nbytes", "gram_roundoff", "factors"
-    of_rows = {name: getattr(size, name) for name in names}
-    return block._replace(X=rows, facts=replace(block.facts, **of_rows))
 
 
 def kind(block: Block) -> tuple[Any, ...]:

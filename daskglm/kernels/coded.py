@@ -19,7 +19,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numba import types
 
 from daskglm.kernels.chosen import within_callers
@@ -29,13 +28,12 @@ from daskglm.kernels.coded_csr import add_by_code as add_by_code
 from daskglm.kernels.coded_csr import level_of
 from daskglm.kernels.coded_csr import matrix_of as matrix_of
 from daskglm.kernels.coded_csr import spread as spread
-from daskglm.kernels.coded_csr import to_csr as to_csr
 from daskglm.kernels.coded_gram import add_outer as add_outer
 from daskglm.kernels.coded_gram import finish_gram as finish_gram
 from daskglm.kernels.coded_gram import room as room
 from daskglm.kernels.coded_moments import add_moments as add_moments
 from daskglm.kernels.coded_moments import count_signs as count_signs
-from daskglm.kernels.coded_rows import Coded
+from daskglm.kernels.coded_rows import Coded, Tables
 from daskglm.kernels.dense import add_squares as dense_add_squares
 from daskglm.kernels.dense import axpy as dense_axpy
 from daskglm.kernels.dense import backward as dense_backward
@@ -89,16 +87,21 @@ def joined(parts: Sequence[Coded]) -> Coded:
 
 def kind(X: Coded) -> tuple[Any, ...]:
     """Return what blocks' rows must have in common to be `joined`: it can be compared."""
-    digest = hashlib.sha256()
-    for part in X.tables[:5]:
-        digest.update(np.ascontiguousarray(part).data)
     counts = tuple(part.shape[1] for part in X.parts)
-    return X.dense.dtype, counts, int(X.tables.width), digest.digest()
+    return X.dense.dtype, counts, int(X.tables.width), digest(X.tables)
 
 
-def with_values(X: Coded) -> sp.csr_matrix:
-    """Return rows of a block as a float64 CSR matrix."""
-    return to_csr(X)
+def digest(tables: Tables) -> bytes:
+    """Return what tells the contents of tables from others, but for their width."""
+    found = hashlib.sha256()
+    for part in tables[:5]:
+        found.update(np.ascontiguousarray(part).data)
+    return found.digest()
+
+
+def with_values(X: Coded) -> Coded:
+    """Return rows of a block as they are: they can be multiplied by their codes."""
+    return X
 
 
 def size_of(X: Any) -> Size:

@@ -68,7 +68,7 @@ def joined(parts: Sequence[Any]) -> Any:
 
 
 def with_values(X: Any) -> Any:
-    """Return rows of a block as an array or a CSR matrix."""
+    """Return rows of a block as what NumPy multiplies: an array, a CSR matrix, or `Coded`."""
     return _known(X)[0].with_values(X)
 
 

@@ -173,9 +173,7 @@ def _with_rows(block: Block, X: Any) -> Block:
     arrays = for_rows(X)[1]
     factors: tuple[tuple[int, int], ...] = ()
     if on_device(X):
-        sparse = block.facts.sparse and X.d > 0
-        k, nbytes = X.d, arrays.nbytes
-        nonzeros = arrays.indices.size if sparse else X.n * X.d
+        k, nonzeros, nbytes = X.d, arrays.stored, arrays.nbytes
     else:
         size = size_of(arrays)
         k, nonzeros, nbytes, factors = X.shape[1], size.nonzeros, size.nbytes, size.factors

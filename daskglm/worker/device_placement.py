@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from daskglm.core.device import gpu, on_device, to_host
-from daskglm.data.blocks import Block, in_numbers, kind, merge
+from daskglm.data.blocks import Block, kind, merge
 from daskglm.kernels import for_rows
 
 # Stored values up to which neighbouring blocks are joined, TINY_RUN at most, at the cost of a copy.
@@ -75,8 +75,6 @@ def place(
     if not where.is_cuda(blocks):
         named = [(name, block._replace(X=to_host(block.X))) for name, block in named]
         return _without_tiny(named, TINY_VALUES)
-    # there are no kernels for codes on a device
-    named = [(name, in_numbers(block)) for name, block in named]
     names, blocks = _without_tiny(named, TINY_ON_DEVICE)
     new = [(name, block) for name, block in zip(names, blocks, strict=True) if name not in placed]
     there = sum(_needed(block) for block in placed.values())

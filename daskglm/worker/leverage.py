@@ -16,8 +16,9 @@ from daskglm.core.inference_requests import LeverageMeat
 from daskglm.core.requests import Totals
 from daskglm.kernels import cpu as host
 from daskglm.kernels import gram_side
+from daskglm.kernels.coded_rows import Coded
 from daskglm.kernels.records import NO_NUMBERS, NOTHING, read_only
-from daskglm.kernels.storages import matrix_of, rows_between
+from daskglm.kernels.storages import arrays_of, matrix_of, rows_between
 from daskglm.losses.table import law_of
 from daskglm.worker.asked import Asked
 from daskglm.worker.pieces import Piece
@@ -34,13 +35,15 @@ FEWEST = 64
 def quadratic_forms(X: Any, inverse: np.ndarray) -> np.ndarray:
     """Return x' P x of rows, (n,), where P has a row more than x has features for the intercept.
 
-    X is an array or a CSR matrix.
+    X is an array, a CSR matrix, or Coded, of which a run at a time becomes CSR.
     """
     n, d = X.shape
     found = np.empty(n)
     step = max(int(RUN_BYTES // (8 * max(d, 1))), FEWEST)
     for lo in range(0, n, step):
         part: Any = X[lo : lo + step]
+        if isinstance(part, Coded):
+            part = matrix_of(arrays_of(part), d)
         part = part if sp.issparse(part) else np.asarray(part, np.float64)
         products = part @ inverse[:d, :d]
         if len(inverse) > d:

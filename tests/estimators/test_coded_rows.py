@@ -1,5 +1,6 @@
 """Fits of coded rows find what fits of the same rows as CSR find."""
 
+import warnings
 from dataclasses import replace
 
 import dask
@@ -13,9 +14,9 @@ from daskglm import (
     LogisticRegression,
     LogisticRegressionCV,
 )
-from daskglm.data.blocks import in_numbers, merge, to_block
+from daskglm.data.blocks import merge, to_block
 from daskglm.data.values import Place
-from daskglm.kernels import Pattern
+from daskglm.kernels import coded_csr
 from daskglm.worker.device_placement import AS_THEY_ARE, place
 from tests.kernels import coded_cases
 
@@ -89,6 +90,30 @@ def test_working_sets_and_groups():
     assert_alike(
         lambda given: daskglm.fit(given, TWO, l1_ratio=1.0, C=0.2, tol=1e-9), (WIDE, WIDE_SPARSE)
     )
+
+
+def test_no_more_than_runs_of_codes_become_sparse_rows(monkeypatch):
+    """In fits, inference, scores and residuals, so that a report has nothing to say of it."""
+    n, expanded, as_csr = 100_000, [], coded_csr.as_csr
+
+    def counted(rows, start, stop):
+        expanded.append(stop - start)
+        return as_csr(rows, start, stop)
+
+    monkeypatch.setattr(coded_csr, "as_csr", counted)
+    rows = coded_cases.coded(n, k=3)
+    own = np.random.default_rng(7)
+    two, three = own.integers(0, 2, n), own.integers(0, 3, n)
+    for given in ({}, {"solver": "sdca", "max_iter": 2}, {"l1_ratio": 1.0, "C": 1e-3}):
+        with warnings.catch_warnings(action="ignore"):
+            daskglm.fit(rows, two, tol=1e-4, **given).score(rows, two)
+    daskglm.fit(rows, three, loss="multinomial", tol=1e-4).predict(rows)
+    LogisticRegressionCV(Cs=2, cv=2, tol=1e-3).fit(rows, two)
+    model = LogisticRegression(C=np.inf).fit(rows, two)
+    model.inference(rows, two, covariance="HC3")
+    model.residuals(rows, two)
+    assert expanded
+    assert max(expanded) < n // 2
 
 
 LOSSES = {
@@ -183,16 +208,6 @@ def test_blocks_describe_and_join_coded_rows():
     assert len(placed[0].y) == 100
     apart = block(coded_cases.coded(60, k=3, seed=4), 0, 60)
     assert len(place([("a", one), ("b", apart)], AS_THEY_ARE, {})[0]) == 2
-
-
-def test_codes_become_numbers_for_a_device():
-    found = in_numbers(block(X, 0, 40))
-    np.testing.assert_allclose(found.X.toarray(), SPARSE[:40].toarray(), atol=1e-12)
-    assert found.facts.nonzeros == found.X.nnz
-    assert in_numbers(found) is found
-    ones = coded_cases.coded(30, counts=((5, 4), (), (7,)), ranks=(0, 1, 2))
-    labels = np.arange(30) % 2
-    assert isinstance(in_numbers(to_block(ones, labels, place=Place(), classify=True)).X, Pattern)
 
 
 def test_numbers_are_checked():

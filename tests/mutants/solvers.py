@@ -149,6 +149,20 @@ CUDA = [
         "kernels/cuda/test_dense.py::test_kernels_agree_with_those_of_the_host",
     ),
     Fault(
+        "sums of levels on a device: of several copies the first only",
+        "kernels/cuda/coded.cu",
+        "      sum += shared[k * copies + copy];",
+        "      if (!copy) sum += shared[k * copies + copy];",
+        "kernels/cuda/test_coded.py",
+    ),
+    Fault(
+        "rows of codes on a device: each lane of a row adds the intercept",
+        "kernels/cuda/coded.cu",
+        "u = lane_sum(u, lanes) + b;",
+        "u = lane_sum(u + b, lanes);",
+        "kernels/cuda/test_coded.py",
+    ),
+    Fault(
         "points on a device: the intercept is penalised in the gradient",
         "kernels/cuda/point.cu",
         "scale * gradient[j] + (j < d ? penalty * at : 0.0);",

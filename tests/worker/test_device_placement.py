@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import daskglm
+from daskglm.core.device import gpu
 from daskglm.data.blocks import Place, to_block
 from daskglm.worker.shard import Shard
 from tests.conftest import make_problem
@@ -48,10 +49,25 @@ def test_a_fit_leaves_nothing_on_the_device_although_the_collector_sleeps(cupy, 
         gc.enable()
 
 
-def test_codes_go_to_the_device_as_sparse_rows(cupy):
-    X = coded_cases.coded(300, k=3)
-    y = np.arange(300) % 2
-    found = daskglm.fit(X, y, device="cuda", solver="newton")
+@pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs", "sdca", "gradient_descent"])
+@pytest.mark.parametrize("limit", [None, 9000])
+def test_codes_stay_codes_on_the_device(cupy, monkeypatch, solver, limit):
+    """Also where they are streamed."""
+    X = coded_cases.coded(1200, k=2, dtype=np.float32)
+    y = np.random.default_rng(0).integers(0, 2, 1200)
+    moved, backend = [], gpu()
+    move = backend.move
+    monkeypatch.setattr(backend, "move", lambda *args: moved.append(move(*args)) or moved[-1])
+    given = {} if limit is None else {"device_memory_limit": limit + 24 * 1200}
+    found = daskglm.fit(X, y, device="cuda", solver=solver, **given)
     expected = daskglm.fit(coded_cases.sparse(X), y, solver="newton")
     assert found.report_.device == "cuda"
-    np.testing.assert_allclose(found.coef_, expected.coef_, atol=1e-6)
+    best, value = expected.report_.objective, found.report_.objective
+    assert value - best <= (found.report_.relative_gap + 1e-9) * best
+    assert value == pytest.approx(best, rel=1e-3)
+    if limit is None:
+        (rows,) = moved
+        assert isinstance(rows, backend.coded.Rows)
+        assert rows.nbytes == X.nbytes
+    else:
+        assert any(isinstance(rows, backend.streamed.Rows) and rows.tables for rows in moved)

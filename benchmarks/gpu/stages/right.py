@@ -15,12 +15,16 @@ from benchmarks.gpu.lines import Lines
 from daskglm.certificates.rounding import DEVICE_NARROW, DEVICE_SUMMED, FLOAT32, RANDOM_SIGNS
 from daskglm.core.device import gpu
 from daskglm.kernels import gram_side
+from daskglm.kernels.coded_rows import Coded, Tables
+from daskglm.kernels.storages import arrays_of
 from daskglm.losses.table import LOSSES, law_of
 
 ROWS = 1_000_003  # odd, so that no tile divides it
 QUICK_ROWS = 700
 FEWEST_ROWS = 30
 STORED = 74  # values a row of sparse rows, as in RCV1
+NUMBERS = 4  # beside codes
+BY_ATOMICS = ("csr", "coded")  # kinds of rows whose sums have no order
 # allowed of what is summed from float64 numbers: rounding of a million terms is far below
 DOUBLE = 1e-10
 SINGLE = 1e-6  # allowed of what is made of curvatures stored as float32 (6e-8 each)
@@ -29,7 +33,7 @@ SINGLE = 1e-6  # allowed of what is made of curvatures stored as float32 (6e-8 e
 class Shape(NamedTuple):
     """ROWS / `part` rows and `d` features of one kind.
 
-    The kind is "dense", "csr", "csc" (with a copy by columns) or "pattern" (equal values).
+    The kind is "dense", "csr", "csc" (with a copy by columns), "pattern" (equal values) or "coded".
     """
 
     kind: str
@@ -56,13 +60,15 @@ SHAPES = (
     *(Shape("dense", dtype, d, part) for dtype, d, part in DENSE),
     Shape("csr", "f4", 60, 2),
     *(Shape(kind, dtype, 47_236, 50) for kind, dtype in TEXT),
+    Shape("coded", "f4", 60, 1),
+    Shape("coded", "f8", 47_236, 10),
 )
 
 
 def right(lines: Lines, quick: bool) -> None:
     """Write one line for each shape: distances from NumPy's sums, and whether bits repeat.
 
-    Rows in CSR alone add columns by atomics, in any order: there the bits may differ.
+    Rows in CSR alone, and codes, add up by atomics, in any order: there the bits may differ.
     """
     for shape in SHAPES:
         try:
@@ -76,13 +82,13 @@ def one(shape: Shape, *, quick: bool) -> dict[str, Any]:
     rng = np.random.default_rng(1)
     n = max((QUICK_ROWS if quick else ROWS) // shape.part, FEWEST_ROWS)
     d = shape.d
-    X = _rows(shape, n, rng)
+    X, raw = _rows(shape, n, rng)
     y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
     weight = rng.random(n, np.float32).astype(np.float64)  # held by float32 exactly
     w = rng.standard_normal(d + 1)
     v = rng.standard_normal(d + 1)
     wanted = reference.sums(X, y, weight, w, v)
-    rows = _on_device(X, shape)
+    rows = _on_device(raw, X.shape, shape.kind)
     first, second = (_found(rows, y, weight, w, v, wanted.gram is not None) for _ in range(2))
     errors = {
         name: reference.distance(first[name], value)
@@ -102,16 +108,18 @@ def one(shape: Shape, *, quick: bool) -> dict[str, Any]:
         allowed["gram"] = RANDOM_SIGNS * np.sqrt(min(n, DEVICE_SUMMED / (d + 1))) * FLOAT32
     same = all(np.array_equal(first[name], second[name]) for name in errors)
     ok = all(error <= allowed[name] for name, error in errors.items()) and (
-        same or shape.kind == "csr"
+        same or shape.kind in BY_ATOMICS
     )
     return {"rows": n, "ok": ok, "same_bits_twice": same, "errors": errors}
 
 
-def _rows(shape: Shape, n: int, rng: np.random.Generator) -> Any:
+def _rows(shape: Shape, n: int, rng: np.random.Generator) -> tuple[Any, Any]:
+    """Return rows as NumPy or SciPy has them, and as kernels take those of the host."""
+    if shape.kind == "coded":
+        return coded(n, shape.d, shape.dtype, rng)
     if shape.kind == "dense":
-        return (
-            rng.standard_normal((n, shape.d), np.float32) / np.float32(np.sqrt(shape.d))
-        ).astype(shape.dtype)
+        X = rng.standard_normal((n, shape.d), np.float32) / np.float32(np.sqrt(shape.d))
+        return (X.astype(shape.dtype),) * 2
     many = min(STORED, shape.d // 2)
     indices = rng.integers(0, shape.d, (n, many))
     values = rng.standard_normal(n * many) / np.sqrt(many)
@@ -119,16 +127,33 @@ def _rows(shape: Shape, n: int, rng: np.random.Generator) -> Any:
     X.sum_duplicates()
     if shape.kind == "pattern":
         X.data[:] = 0.25
-    return X.astype(shape.dtype)
+    X = X.astype(shape.dtype)
+    return X, (X.data[:1] if shape.kind == "pattern" else X.data, X.indices, X.indptr)
 
 
-def _on_device(X: Any, shape: Shape) -> Any:
+def coded(n: int, d: int, dtype: str, rng: np.random.Generator) -> tuple[sp.csr_matrix, Any]:
+    """Return random rows of codes of one, two and four bytes beside numbers, as `_rows` does."""
+    few = min(250, (d - NUMBERS) // 12)
+    rest = d - NUMBERS - 4 * few
+    counts = np.array([few] * 4 + [rest // 2, rest - rest // 2])
+    first, width = np.append(0, np.cumsum(counts)[:-1]), d - NUMBERS
+    codes = rng.integers(0, counts, (n, len(counts)))
+    floats = rng.standard_normal((n, NUMBERS)).astype(dtype)
+    values, each = rng.standard_normal(width), np.arange(width + 1)
+    tables = Tables(first, each, each[:-1], values, np.arange(len(counts)), width)
+    parts = codes[:, :4].astype("u1"), codes[:, 4:5].astype("u2"), codes[:, 5:].astype("u4")
+    places = np.hstack([codes + first, np.tile(np.arange(width, d), (n, 1))])
+    data = np.hstack([values[codes + first], floats])
+    starts = np.arange(0, data.size + 1, data.shape[1])
+    X = sp.csr_matrix((data.ravel(), places.ravel(), starts), (n, d))
+    return X, arrays_of(Coded(*parts, floats, tables))
+
+
+def _on_device(raw: Any, shape: tuple[int, int], kind: str) -> Any:
     backend, upload = gpu(), gpu().Upload()
-    sparse = shape.kind != "dense"
-    raw = (X.data[:1] if shape.kind == "pattern" else X.data, X.indices, X.indptr) if sparse else X
-    rows = backend.move(raw, X.shape, 1.0, 0, upload)
+    rows = backend.move(raw, shape, 1.0, 0, upload)
     upload.finish()
-    if shape.kind in ("csc", "pattern"):
+    if kind in ("csc", "pattern"):
         backend.add_csc_copy(rows, 1 << 60)
     return rows
 

@@ -17,6 +17,7 @@ from cupyx import errstate
 from cupyx.scipy.linalg import solve_triangular
 
 from daskglm.kernels.cuda import (
+    coded,
     collective,
     csr,
     dense,
@@ -24,13 +25,14 @@ from daskglm.kernels.cuda import (
     ordinal,
     outputs,
     several,
+    sparse,
     streamed,
 )
 from daskglm.kernels.cuda.ball import Ball
 from daskglm.kernels.cuda.dual import OnDevice
 from daskglm.kernels.cuda.memory import Upload, adopt_rmm, available
 from daskglm.kernels.cuda.points import finish
-from daskglm.kernels.storages import columns_copy
+from daskglm.kernels.storages import arrays_of, columns_copy
 
 __all__ = [
     "Ball",
@@ -73,14 +75,14 @@ def for_rows(X: Any) -> tuple[ModuleType, Any]:
     """Return the kernel module for rows on the device, and the rows as its functions take them."""
     if isinstance(X, dense.Rows):
         return dense, X
-    if isinstance(X, csr.Rows):
-        return csr, X
+    if isinstance(X, csr.Rows | coded.Rows):
+        return sparse, X
     if isinstance(X, streamed.Rows):
         return streamed, X
     if isinstance(X, xp.ndarray):
         return dense, dense.Rows(X)
     if cusparse.issparse(X) and X.format == "csr":
-        return csr, csr.Rows(X.data, X.indices, X.indptr, X.shape, pattern=False)
+        return sparse, csr.Rows(X.data, X.indices, X.indptr, X.shape, pattern=False)
     raise TypeError(f"no kernels for rows of type {type(X).__name__}")
 
 
@@ -89,7 +91,7 @@ def move(raw: Any, shape: tuple[int, int], share: float, buffer: int, upload: Up
 
     Parameters
     ----------
-    raw : ndarray, or tuple of data, indices and indptr
+    raw : ndarray, or tuple of arrays of CSR or coded rows
         As `cpu.for_rows` gives them.
     share : float
         Part of the rows to keep on the device; if not all, the others are streamed through two
@@ -101,13 +103,16 @@ def move(raw: Any, shape: tuple[int, int], share: float, buffer: int, upload: Up
     resident = _resident(raw, n, shape[1], upload) if n else None
     if resident is not None and n == shape[0]:
         return resident
-    return streamed.Rows(raw, shape, resident, buffer)
+    tables = coded.tables_of(raw, upload) if coded.is_coded(raw) else None
+    return streamed.Rows(raw, shape, resident, buffer, tables)
 
 
 def _resident(raw: Any, n: int, d: int, upload: Upload) -> Any:
     """Copy the first n rows to the device."""
     if not isinstance(raw, tuple):
         return dense.Rows(upload.copy(raw[:n]))
+    if coded.is_coded(raw):
+        return coded.resident(raw, n, upload)
     data, indices, indptr = raw
     pattern, stop = len(data) == 1, int(indptr[n])
     values = upload.copy(data if pattern else data[:stop])
@@ -131,6 +136,8 @@ def take(rows: Any, numbers: np.ndarray) -> Any:
     chosen = xp.asarray(numbers)
     if isinstance(rows, dense.Rows):
         return dense.Rows(rows.X[chosen])
+    if isinstance(rows, coded.Rows):
+        return rows.take(chosen)
     data = xp.ones(rows.indices.size, rows.data.dtype) if rows.pattern else rows.data
     some = cusparse.csr_matrix((data, rows.indices, rows.indptr), shape=(rows.n, rows.d))[chosen]
     values = rows.data if rows.pattern else some.data
@@ -150,12 +157,14 @@ def take_columns(rows: Any, columns: np.ndarray) -> Any:
         return dense.Rows(xp.ascontiguousarray(xp.take(rows.X, xp.asarray(columns), axis=1)))
     if isinstance(rows, csr.Rows):
         return csr.take_columns(rows, columns)
+    if isinstance(rows, coded.Rows):
+        return rows.take_columns(columns)
     copy = columns_copy(rows.X, rows.d, columns, pattern=rows.pattern)
     copy.count(0, rows.n)
     copy.allocate()
     copy.fill(0, rows.n)
     upload = Upload()
-    taken = _resident(copy.out, rows.n, len(columns), upload)
+    taken = _resident(arrays_of(copy.X), rows.n, len(columns), upload)
     upload.finish()
     return taken
 

@@ -1,41 +1,28 @@
-"""Device kernels on sparse rows, under the names of the CPU's; see `kernels.dense`, and
-`cuda.dense` for what differs.
+"""CSR rows on a device, for the functions of `cuda.sparse`.
 
-Rows are CSR; a CSC copy beside them makes column sums without atomics where the budget of memory
-allows it.
+A CSC copy beside them makes column sums without atomics where the budget of memory allows it.
 """
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import cupy as cp
 import numpy as np
 from cupyx.scipy.sparse import csr_matrix
 
-from daskglm.kernels.cuda.dense import (
-    FORWARD,
-    PRODUCT,
-    AtMargins,
-    add_curved_gram,
-    largest_and_sum,
-    scaled_as,
-)
+from daskglm.kernels.cuda.dense import AtMargins, scaled_as
 from daskglm.kernels.cuda.launch import (
     INDICES,
     NULL,
     THREADS,
     Kernel,
     Workspace,
-    add_up,
     kernel,
     numbers,
     pointer,
     real,
 )
-from daskglm.kernels.records import PointSums, RowData
-from daskglm.losses.base import Law
 
 # Entries of a column that one group of lanes adds up.
 SEGMENT = 512
@@ -61,7 +48,7 @@ class Rows:
         self.dtype = data.dtype
         # without stored values there is no data[0] to read: a pointer to no memory is null
         self.pattern = np.int32(pattern and data.size > 0)
-        self.lanes = _lanes(indices.size / max(self.n, 1))
+        self.lanes = lanes_for(indices.size / max(self.n, 1))
         self.workspace = workspace or Workspace()
         self.options = (real(data.dtype), f"-DINDEX={INDICES[indices.dtype]}")
         self.csc_copy: CscCopy | None = None
@@ -91,6 +78,62 @@ class Rows:
         args = (*self.arrays, np.int32(self.d), np.int32(out.shape[1]), curvature, out)
         function((function.grid(self.n, THREADS // 32),), (THREADS,), args)
 
+    @property
+    def stored(self) -> int:
+        """Values of all rows."""
+        return int(self.indices.size)
+
+    def column_counts(self) -> np.ndarray:
+        """Return how many rows have a value in each column, (d,)."""
+        found: np.ndarray = cp.bincount(self.indices, minlength=self.d).get()
+        return found
+
+    def forward(self, at: AtMargins, slope: Any = None) -> tuple[Any, int]:
+        """Do what `at` says for all rows.
+
+        Returns the sums of slopes, values and curvatures of each block, and how many blocks there
+        are.
+        """
+        function = _csr("csr_forward", self, *at.options)
+        grid = function.grid(self.n * self.lanes, THREADS)
+        partial = self.workspace.get("partial", 3 * grid)
+        sizes = np.int32(self.lanes), np.int32(self.d)
+        args = (*self.arrays, *sizes, *at.arguments(slope), partial, pointer(at.live))
+        function((grid,), (THREADS,), args)
+        return partial, grid
+
+    def add_columns(
+        self, r: Any, out: Any, curvature: Any = None, diagonal: Any = None, live: Any = None
+    ) -> None:
+        """Add X' r to the first d entries of `out`, and X.^2' curvature to those of `diagonal`.
+
+        A `curvature` of None means no diagonal. Both take one read of the rows, or of their CSC
+        copy; r is float64.
+        """
+        both = curvature is not None
+        options = numbers(curvature), f"-DDIAGONAL={int(both)}"
+        wanted = (r, curvature, out, diagonal) if both else (r, NULL, out, NULL)
+        csc_copy = self.csc_copy
+        if csc_copy is None:
+            scatter = _csr("csr_scatter", self, *options)
+            args = (*self.arrays, np.int32(self.lanes), *wanted, pointer(live))
+            scatter((scatter.grid(self.n * self.lanes, THREADS),), (THREADS,), args)
+            return
+        sums = self.workspace.get("segments", 2 * csc_copy.segments)
+        sums, squares = sums[: csc_copy.segments], sums[csc_copy.segments :] if both else NULL
+        segments = _csr("csc_segments", self, *options)
+        columns = _csr("csc_columns", self, *options)
+        args = (*csc_copy.arrays(self.pattern), *wanted[:2], sums, squares, pointer(live))
+        segments((segments.grid(csc_copy.segments * csc_copy.lanes, THREADS),), (THREADS,), args)
+        args = (sums, squares, csc_copy.first, np.int64(self.d), *wanted[2:], pointer(live))
+        columns((columns.grid(self.d * 4, THREADS),), (THREADS,), args)
+
+    def norms(self) -> tuple[Kernel, int, tuple[Any, ...]]:
+        """Return the kernel of squared norms of rows, its grid, and its first arguments."""
+        function = _csr("csr_norms", self, "-DVECTOR=double")
+        arrays = self.data, self.indptr, self.pattern, np.int64(self.n)
+        return function, function.grid(self.n, THREADS), arrays
+
 
 class CscCopy:
     """The same values column by column, cut into segments of at most SEGMENT entries."""
@@ -101,7 +144,7 @@ class CscCopy:
         self.starts = starts
         self.first = first
         self.segments = len(starts) - 1
-        self.lanes = _lanes(rows.size / max(self.segments, 1))
+        self.lanes = lanes_for(rows.size / max(self.segments, 1))
 
     def arrays(self, pattern: np.int32) -> tuple[Any, ...]:
         """The first arguments of the kernel that reads segments."""
@@ -122,73 +165,6 @@ def add_csc_copy(rows: Rows) -> None:
     rows.csc_copy = CscCopy(
         values, csc.indices, cp.asarray(starts), cp.asarray(first.astype(rows.indices.dtype))
     )
-
-
-def margins(rows: Rows, w: Any, b: int, start: int, stop: int, z: Any) -> None:
-    """Z = X w + b for the rows [start, stop)."""
-    _forward(rows.part(start, stop), AtMargins(FORWARD, w, b, z=z[start:stop]))
-
-
-def evaluate(
-    law: Law,
-    rows: RowData,
-    w: Any,
-    b: int,
-    start: int,
-    stop: int,
-    out: PointSums,
-    *,
-    exact: bool = False,
-) -> None:
-    """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over [start, stop).
-
-    An `exact` Gram is summed in float64 and wants room for curvatures.
-    """
-    part = rows[0].part(start, stop)
-    at = AtMargins.of_point(law, rows, w, b, start, stop, out)
-    d, (sums, diagonal, gram) = part.d, out[2:]
-    slope = part.workspace.get("slopes", part.n)
-    partial, grid = _forward(part, at, slope)
-    add_up(partial, grid, 3, sums[d:])
-    if diagonal.size:
-        add_up(partial[2:], grid, 3, diagonal[d:])
-    _columns(part, slope, sums, at.curvature if diagonal.size else None, diagonal)
-    if gram.size:
-        add_curved_gram(part, at.curvature, gram, exact=exact)
-
-
-evaluate_exactly = functools.partial(evaluate, exact=True)
-
-
-def hessian_vector(
-    rows: Rows, curvature: Any, v: Any, b: int, start: int, stop: int, out: Any, live: Any = None
-) -> None:
-    """Add [X 1]' D (X v + b) over [start, stop) to `out` (d + 1,).
-
-    It does nothing if the flag `live` is zero.
-    """
-    part, d = rows.part(start, stop), rows.d
-    slope = part.workspace.get("slopes", part.n)
-    at = AtMargins(PRODUCT, v, b, curvature=curvature[start:stop], live=live)
-    partial, grid = _forward(part, at, slope)
-    add_up(partial, grid, 3, out[d : d + 1], live=live)
-    _columns(part, slope, out, live=live)
-
-
-def backward(rows: Rows, r: Any, start: int, stop: int, out: Any) -> None:
-    """Add [X 1]' r over [start, stop) to `out` (d + 1,)."""
-    _columns(rows.part(start, stop), r[start:stop], out)
-    out[rows.d :] += r[start:stop].sum(dtype=np.float64)
-
-
-def add_moments(rows: Rows, weight: Any, start: int, stop: int, sums: Any, squares: Any) -> None:
-    """Add [X 1]' s over [start, stop) to `sums` (d + 1,), X.^2' s to `squares` (d + 1,).
-
-    `weight` has s, float64 (n,). X is read once.
-    """
-    s = weight[start:stop]
-    _columns(rows.part(start, stop), s, sums, s, squares)
-    sums[rows.d :] += s.sum()
 
 
 def take_columns(rows: Rows, columns: np.ndarray) -> Rows:
@@ -212,63 +188,7 @@ def take_columns(rows: Rows, columns: np.ndarray) -> Rows:
     return taken
 
 
-def squared_norms(rows: Rows, start: int, stop: int, norms: Any = None) -> tuple[float, float]:
-    """Return the largest squared row norm over [start, stop) and the sum of all. Waits.
-
-    `norms`, unless None, gets the norms themselves.
-    """
-    part = rows.part(start, stop)
-    function = _csr("csr_norms", part, "-DVECTOR=double")
-    arrays = part.data, part.indptr, part.pattern, np.int64(part.n)
-    grid = function.grid(part.n, THREADS)
-    return largest_and_sum(function, grid, part, arrays, norms, start, stop)
-
-
-def _forward(part: Rows, at: AtMargins, slope: Any = None) -> tuple[Any, int]:
-    function = _csr("csr_forward", part, *at.options)
-    grid = function.grid(part.n * part.lanes, THREADS)
-    partial = part.workspace.get("partial", 3 * grid)
-    sizes = np.int32(part.lanes), np.int32(part.d)
-    args = (*part.arrays, *sizes, *at.arguments(slope), partial, pointer(at.live))
-    function((grid,), (THREADS,), args)
-    return partial, grid
-
-
-def _columns(
-    part: Rows, r: Any, out: Any, curvature: Any = None, diagonal: Any = None, live: Any = None
-) -> None:
-    """Add X' r to the first d entries of `out`, and X.^2' curvature to those of `diagonal`.
-
-    A `curvature` of None means no diagonal. Both take one read of the rows, or of their CSC copy; r
-    is float64.
-    """
-    both = curvature is not None
-    options = numbers(curvature), f"-DDIAGONAL={int(both)}"
-    wanted = (r, curvature, out, diagonal) if both else (r, NULL, out, NULL)
-    csc_copy = part.csc_copy
-    if csc_copy is None:
-        scatter = _csr("csr_scatter", part, *options)
-        args = (*part.arrays, np.int32(part.lanes), *wanted, pointer(live))
-        scatter((scatter.grid(part.n * part.lanes, THREADS),), (THREADS,), args)
-        return
-    sums = part.workspace.get("segments", 2 * csc_copy.segments)
-    sums, squares = sums[: csc_copy.segments], sums[csc_copy.segments :] if both else NULL
-    segments = _csr("csc_segments", part, *options)
-    columns = _csr("csc_columns", part, *options)
-    args = (*csc_copy.arrays(part.pattern), *wanted[:2], sums, squares, pointer(live))
-    segments((segments.grid(csc_copy.segments * csc_copy.lanes, THREADS),), (THREADS,), args)
-    args = (sums, squares, csc_copy.first, np.int64(part.d), *wanted[2:], pointer(live))
-    columns((columns.grid(part.d * 4, THREADS),), (THREADS,), args)
-
-
-def add_squares(part: Rows, curvature: Any, out: Any) -> None:
-    """Add [X.^2 1]' curvature, float64 (n,), to `out` (d + 1,)."""
-    beside = part.workspace.get("products", part.d)
-    _columns(part, curvature, beside, curvature, out)
-    out[part.d :] += curvature.sum()
-
-
-def _lanes(each: float) -> int:
+def lanes_for(each: float) -> int:
     """Lanes that share so many entries: four to eight entries a lane."""
     return min(32, max(2, 1 << max(0, int(each / 4).bit_length() - 1)))
 

@@ -101,6 +101,11 @@ class Rows:
         return int(self.X.nbytes)
 
     @property
+    def stored(self) -> int:
+        """Values of all rows."""
+        return int(self.X.size)
+
+    @property
     def arrays(self) -> tuple[Any, ...]:
         """The first arguments of the kernels that read rows."""
         return self.X, np.int64(self.n), np.int32(self.d)
@@ -149,7 +154,7 @@ def evaluate(
         slope = part.workspace.get("slopes", part.n)
         partial, grid = _forward(part, at, slope)
         add_up(partial[1:], grid, 2, sums[part.d + 1 :])
-        _backward(part, slope, sums, at.curvature if diagonal.size else None, diagonal)
+        add_columns(part, slope, sums, at.curvature if diagonal.size else None, diagonal)
     if gram.size:
         add_curved_gram(part, at.curvature, gram, exact=exact)
 
@@ -173,12 +178,12 @@ def hessian_vector(
     else:
         u = part.workspace.get("slopes", part.n)
         _forward(part, at, u)
-        _backward(part, u, out, live=live)
+        add_columns(part, u, out, live=live)
 
 
 def backward(rows: Rows, r: Any, start: int, stop: int, out: Any) -> None:
     """Add [X 1]' r over [start, stop) to `out` (d + 1,)."""
-    _backward(rows.part(start, stop), r[start:stop], out)
+    add_columns(rows.part(start, stop), r[start:stop], out)
 
 
 def add_moments(rows: Rows, weight: Any, start: int, stop: int, sums: Any, squares: Any) -> None:
@@ -187,7 +192,7 @@ def add_moments(rows: Rows, weight: Any, start: int, stop: int, sums: Any, squar
     `weight` has s, float64 (n,). X is read once.
     """
     s = weight[start:stop]
-    _backward(rows.part(start, stop), s, sums, s, squares)
+    add_columns(rows.part(start, stop), s, sums, s, squares)
 
 
 def squared_norms(rows: Rows, start: int, stop: int, norms: Any = None) -> tuple[float, float]:
@@ -230,6 +235,26 @@ def add_curved_gram(part: Any, curvature: Any, gram: Any, *, exact: bool) -> Non
         product = get("product", side * side, dtype, zeroed=True).reshape(side, side)
         cublas.syrk("T", scaled, out=product)  # leaves the lower triangle, which is zero
         gram += product
+
+
+def add_columns(
+    part: Rows, r: Any, out: Any, curvature: Any = None, diagonal: Any = None, live: Any = None
+) -> None:
+    """Add [X 1]' r to `out`, and [X.^2 1]' curvature to `diagonal`, by one read.
+
+    A `curvature` of None means no diagonal; r is float64.
+    """
+    d, both = part.d, curvature is not None
+    function = _dense("dense_backward", part, numbers(curvature))
+    columns = -(-(d + 1) // THREADS)
+    grid = function.grid(part.n, ROWS_A_BLOCK, beside=columns)
+    length = 2 * (d + 1) if both else d + 1
+    partial = part.workspace.get("partial", grid * length)
+    args = (*part.arrays, r, curvature if both else NULL, partial, pointer(live))
+    function((grid, columns), (THREADS,), args)
+    add_up(partial, grid, length, out[: d + 1], live=live)
+    if both:
+        add_up(partial[d + 1 :], grid, length, diagonal, live=live)
 
 
 # ---- one read for both products
@@ -318,26 +343,6 @@ def _forward(part: Rows, at: AtMargins, slope: Any = None) -> tuple[Any, int]:
     args = (*part.arrays, *at.arguments(slope), partial, pointer(at.live))
     function((grid,), (THREADS,), args)
     return partial, grid
-
-
-def _backward(
-    part: Rows, r: Any, out: Any, curvature: Any = None, diagonal: Any = None, live: Any = None
-) -> None:
-    """Add [X 1]' r to `out`, and [X.^2 1]' curvature to `diagonal`, by one read.
-
-    A `curvature` of None means no diagonal; r is float64.
-    """
-    d, both = part.d, curvature is not None
-    function = _dense("dense_backward", part, numbers(curvature))
-    columns = -(-(d + 1) // THREADS)
-    grid = function.grid(part.n, ROWS_A_BLOCK, beside=columns)
-    length = 2 * (d + 1) if both else d + 1
-    partial = part.workspace.get("partial", grid * length)
-    args = (*part.arrays, r, curvature if both else NULL, partial, pointer(live))
-    function((grid, columns), (THREADS,), args)
-    add_up(partial, grid, length, out[: d + 1], live=live)
-    if both:
-        add_up(partial[d + 1 :], grid, length, diagonal, live=live)
 
 
 def scaled_as(dtype: Any) -> str:

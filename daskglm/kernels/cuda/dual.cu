@@ -225,19 +225,36 @@ __device__ inline int64 place_of(int64 i, int64 count, int64 key) {
 #define THRESHOLDED 0
 #endif
 
-// Run one epoch over the rows of a block. gridDim = (teams, partitions), and each partition has a
-// replica of v (d + 1).
+// Rows as arrays, or where `indptr` is null dense ones.
+struct StoredRows {
+  const REAL* data;
+  const INDEX* indices;
+  const INDEX* indptr;
+  int pattern, d;
+};
+
+// Call entry(feature, value) for all values of row i that this thread of a team has.
+template <class Entry>
+__device__ inline void each_of_team(const StoredRows& X, int64 i, Entry entry) {
+  const int64 from = X.indptr ? (int64)X.indptr[i] : i * X.d;
+  const int64 to = X.indptr ? (int64)X.indptr[i + 1] : from + X.d;
+  for (int64 p = from + threadIdx.x; p < to; p += blockDim.x)
+    entry(X.indptr ? (int64)X.indices[p] : p - from, widen(X.data[X.pattern ? 0 : p]));
+}
+
+// Run one epoch over the rows of a block, which have d features. gridDim = (teams, partitions), and
+// each partition has a replica of v (d + 1).
 //
 // `key` chooses the order of the buckets of rows. They are assigned to partitions anew, or with
 // `fixed` each partition keeps its own run of them. Changes enter v multiplied by sigma; `damp`
-// (>= 1) shortens steps, since other teams change v meanwhile. If `indptr` is null, `data` holds
-// dense rows. `seen`, unless null, gets the margins that rows had when they were updated.
-extern "C" __global__ void __launch_bounds__(256)
-dual_sweep(const REAL* data, const INDEX* indices, const INDEX* indptr, int pattern, long long rows,
-           int d, int code, double p1, double p2, const VECTOR* y, const VECTOR* weight, double C,
-           const double* norms, double bias, double offset, double* alpha, double* replicas,
-           double* seen, int bucket, long long key, int fixed, double sigma, double damp,
-           double threshold) {
+// (>= 1) shortens steps, since other teams change v meanwhile. `seen`, unless null, gets the margins
+// that rows had when they were updated. `Rows` has its own `each_of_team`.
+template <class Rows>
+__device__ inline void sweep_rows(const Rows& X, int64 rows, int d, int code, double p1, double p2,
+                                  const VECTOR* y, const VECTOR* weight, double C,
+                                  const double* norms, double bias, double offset, double* alpha,
+                                  double* replicas, double* seen, int bucket, int64 key, int fixed,
+                                  double sigma, double damp, double threshold) {
   __shared__ double scratch[32];
   __shared__ double step;
   const int64 buckets = (rows + bucket - 1) / bucket;
@@ -251,13 +268,11 @@ dual_sweep(const REAL* data, const INDEX* indices, const INDEX* indptr, int patt
     for (int64 i = place * bucket; i < stop; ++i) {
       const double cost = C * (weight ? widen(weight[i]) : 1.0);
       if (cost == 0.0) continue;
-      const int64 from = indptr ? (int64)indptr[i] : i * d;
-      const int64 to = indptr ? (int64)indptr[i + 1] : from + d;
       double z = 0.0;
-      for (int64 p = from + threadIdx.x; p < to; p += blockDim.x) {
-        const double entry = FRESH(v + (indptr ? (int64)indices[p] : p - from));
-        z += widen(data[pattern ? 0 : p]) * (THRESHOLDED ? shrunk(entry, threshold) : entry);
-      }
+      each_of_team(X, i, [&z, v, threshold](int64 j, double x) {
+        const double entry = FRESH(v + j);
+        z += x * (THRESHOLDED ? shrunk(entry, threshold) : entry);
+      });
       z = block_sum(z, scratch);
       if (threadIdx.x == 0) {
         z += bias * FRESH(v + d) + offset;
@@ -271,12 +286,21 @@ dual_sweep(const REAL* data, const INDEX* indices, const INDEX* indptr, int patt
       __syncthreads();
       const double change = step;
       if (change != 0.0)
-        for (int64 p = from + threadIdx.x; p < to; p += blockDim.x)
-          atomicAdd(v + (indptr ? (int64)indices[p] : p - from),
-                    change * widen(data[pattern ? 0 : p]));
+        each_of_team(X, i, [change, v](int64 j, double x) { atomicAdd(v + j, change * x); });
       __syncthreads();
     }
   }
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+dual_sweep(const REAL* data, const INDEX* indices, const INDEX* indptr, int pattern, long long rows,
+           int d, int code, double p1, double p2, const VECTOR* y, const VECTOR* weight, double C,
+           const double* norms, double bias, double offset, double* alpha, double* replicas,
+           double* seen, int bucket, long long key, int fixed, double sigma, double damp,
+           double threshold) {
+  const StoredRows X = {data, indices, indptr, pattern, d};
+  sweep_rows(X, rows, d, code, p1, p2, y, weight, C, norms, bias, offset, alpha, replicas, seen,
+             bucket, key, fixed, sigma, damp, threshold);
 }
 
 // The loss of a row of weight s.

@@ -20,8 +20,8 @@ import numpy as np
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import DualLine, DualRound, DualStateRef, DualValue, SDCAConfig, Totals
 from daskglm.core.soft_threshold import soft_threshold
+from daskglm.kernels.cuda import coded, streamed
 from daskglm.kernels.cuda import margins as row_kernels
-from daskglm.kernels.cuda import streamed
 from daskglm.kernels.cuda.launch import (
     NULL,
     THREADS,
@@ -207,12 +207,14 @@ class OnDevice:
         dual = cache.dual
         for lo, hi, rows in _parts(cache.rows):
             n = hi - lo
-            if rows.sparse:
-                arrays, index = rows.arrays, rows.options[1]
-                length = rows.indices.size / max(n, 1)
+            name, index = "dual_sweep", "-DINDEX=int"
+            if isinstance(rows, coded.Rows):
+                name, arrays = "dual_sweep_coded", (*rows.arrays, *rows.tables.arrays)
+            elif rows.sparse:
+                arrays, index = (*rows.arrays, np.int32(rows.d)), rows.options[1]
             else:
-                arrays, index = (rows.X, NULL, NULL, np.int32(0), np.int64(n)), "-DINDEX=int"
-                length = rows.d
+                arrays = rows.X, NULL, NULL, np.int32(0), np.int64(n), np.int32(rows.d)
+            length = rows.stored / max(n, 1)
             threads = min(THREADS, max(32, 1 << int(length / 2).bit_length()))
             losses = cache.y[lo:hi], pointer(cache.weight[lo:hi]), np.float64(state.C)
             constant = np.float64(state.bias), np.float64(state.offset)
@@ -220,13 +222,13 @@ class OnDevice:
             bucket, key = np.int32(plan.bucket or BUCKET), np.int64(rng.integers(1 << 62))
             order = bucket, key, np.int32(plan.partitioning == "static")
             args = (
-                *(*arrays, np.int32(self.n_features), *arguments_of(law), *losses),
+                *(*arrays, *arguments_of(law), *losses),
                 *(dual.norms[lo:hi], *constant, *made, *order),
                 *(*scales, np.float64(state.threshold)),
             )
             thresholded = ("-DTHRESHOLDED=1",) if state.threshold else ()
             options = (real(rows.dtype), index, numbers(cache.y), *thresholded)
-            function = _kernel_of(law, "dual_sweep", *options)
+            function = _kernel_of(law, name, *options)
             function((teams, len(replicas)), (threads,), args)
 
     def _share(self, law: Law, request: DualRound, caches: Sequence[Any], change: Any) -> float:
@@ -318,20 +320,17 @@ def _overlap(many: Sequence[Any], d: int) -> float:
     rows = sum(part.n for part in many)
     if any(not part.sparse for part in many):
         return float(rows)
-    counts = sum(
-        np.bincount(part.X[1], minlength=d)
-        if isinstance(part, streamed.Rows)
-        else cp.bincount(part.indices, minlength=d).get()
-        for part in many
-    )
-    squares = np.asarray(counts, dtype=np.float64)
-    return float((squares * squares).sum() / max(squares.sum(), 1.0))
+    counts = np.zeros(d)
+    for part in many:
+        counts += part.column_counts()
+    return float((counts * counts).sum() / max(counts.sum(), 1.0))
 
 
 def _kernel_of(law: Law, name: str, *types: str) -> Kernel:
     """Return a kernel for a loss: one for each loss of a family, and one for all others."""
     mode = (mode_of(law),) if law[0] >= POISSON else ()
-    return kernel(("dual",), name, *types, *mode)
+    files = ("dual", "codes", "dual_coded") if name == "dual_sweep_coded" else ("dual",)
+    return kernel(files, name, *types, *mode)
 
 
 def _on_vectors(name: str, law: Law, cache: Any) -> Kernel:

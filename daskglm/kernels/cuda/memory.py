@@ -33,6 +33,8 @@ class Upload:
         self.buffers = [np.empty(0, np.uint8)] * 2
         self.free = [self.stream.record() for _ in self.buffers]
         self.turn = 0
+        # what several blocks have in common, by its content
+        self.shared: dict[Any, Any] = {}
 
     def copy(self, array: np.ndarray, dtype: Any = None) -> Any:
         """Start to copy an array to the device, in C order; after `finish` work waits for it."""

@@ -12,7 +12,7 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from daskglm.kernels.cuda import csr, dense, streamed
+from daskglm.kernels.cuda import dense, sparse, streamed
 from daskglm.kernels.cuda.launch import THREADS, add_up, kernel, numbers
 
 # Bytes of a tile, with all that is made of it: an eighth of the memory of a small device that a
@@ -87,18 +87,18 @@ class SparseTile:
         """Return W [X 1]' (K, n) for W (K, side)."""
         out = cp.empty((len(W), self.part.n))
         for k in range(len(W)):
-            csr.margins(self.part, W[k], 1, 0, self.part.n, out[k])
+            sparse.margins(self.part, W[k], 1, 0, self.part.n, out[k])
         return out
 
     def add_products(self, R: Any, out: Any) -> None:
         """Add R [X 1] to `out` (K, side), for R (K, n)."""
         for k in range(len(R)):
-            csr.backward(self.part, R[k], 0, self.part.n, out[k, : self.part.d + 1])
+            sparse.backward(self.part, R[k], 0, self.part.n, out[k, : self.part.d + 1])
 
     def add_squares(self, C: Any, out: Any) -> None:
         """Add C [X.^2 1] to `out` (r, side), for C (r, n)."""
         for a in range(len(C)):
-            csr.add_squares(self.part, C[a], out[a, : self.part.d + 1])
+            sparse.add_squares(self.part, C[a], out[a, : self.part.d + 1])
 
 
 def tile_of(part: Any, side: int) -> DenseTile | SparseTile:

@@ -22,6 +22,7 @@ TYPES: dict[str, type[Any]] = {
     "unsigned": np.uint32,
     "signed char": np.int8,
     "unsigned char": np.uint8,
+    "unsigned short": np.uint16,
 }
 KERNEL = r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\)\s*)?%s\(([^)]*)\)'
 # The default of a type that no option defines.

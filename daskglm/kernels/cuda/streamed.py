@@ -18,35 +18,48 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from daskglm.kernels.cuda import csr, dense
+from daskglm.kernels.cuda import coded, csr, dense, sparse
 from daskglm.kernels.cuda.launch import Workspace
 from daskglm.kernels.records import PointSums, RowData
 from daskglm.losses.base import Law
 
 
 class Rows:
-    """Dense or CSR rows of which the first are on the device and the others in host memory.
+    """Rows of which the first are on the device and the others in host memory.
 
     Parameters
     ----------
-    X : ndarray (n, d), or tuple (data, indices, indptr) of host arrays
+    X : ndarray (n, d), or tuple of host arrays of CSR or coded rows
     shape : (n, d)
-    resident : dense.Rows or csr.Rows, optional
+    resident : dense.Rows, csr.Rows or coded.Rows, optional
         The first rows.
     chunk_bytes : int
         Of each of the two buffers.
+    tables : coded.Tables, optional
+        Those of coded rows.
     """
 
-    def __init__(self, X: Any, shape: tuple[int, int], resident: Any, chunk_bytes: int) -> None:
+    def __init__(
+        self,
+        X: Any,
+        shape: tuple[int, int],
+        resident: Any,
+        chunk_bytes: int,
+        tables: coded.Tables | None = None,
+    ) -> None:
         self.X, (self.n, self.d), self.resident = X, shape, resident
         self.sparse = isinstance(X, tuple)
-        self.pattern = self.sparse and len(X[0]) == 1
+        self.tables = tables
+        self.is_csr = self.sparse and tables is None
+        self.pattern = self.is_csr and len(X[0]) == 1
         self.workspace = Workspace()
         first = resident.n if resident is not None else 0
+        if self.is_csr:
+            self.parts = [part for part in X[:2] if len(part) > 1]
+        else:
+            arrays = X[:4] if self.sparse else (X,)
+            self.parts = [part.reshape(-1) for part in arrays if part.shape[1]]
         self.cuts = self._cut(first, chunk_bytes)
-        self.parts = [
-            part for part in ((X[0], X[1]) if self.sparse else (X.reshape(-1),)) if len(part) > 1
-        ]
         for part in self.parts:
             _lock(part, self)
         sizes = [
@@ -57,7 +70,7 @@ class Rows:
             [cp.empty(size, part.dtype) for part, size in zip(self.parts, sizes, strict=True)]
             for _ in range(2)
         ]
-        if self.sparse:
+        if self.is_csr:
             self.indptr = cp.asarray(X[2][first:])
             self.value = cp.asarray(X[0]) if self.pattern else None
         self.copies = cp.cuda.Stream(non_blocking=True)
@@ -69,7 +82,9 @@ class Rows:
     @property
     def dtype(self) -> Any:
         """Dtype of the values."""
-        return self.X[0].dtype if self.sparse else self.X.dtype
+        if self.tables is not None:
+            return self.X[3].dtype if self.X[3].shape[1] else np.dtype(np.float64)
+        return self.X[0].dtype if self.is_csr else self.X.dtype
 
     @property
     def nbytes(self) -> int:
@@ -78,8 +93,9 @@ class Rows:
 
     def _cut(self, first: int, chunk_bytes: int) -> np.ndarray:
         """Row numbers that cut what is not resident into chunks."""
-        if not self.sparse:
-            many = max(1, chunk_bytes // (self.d * self.X.itemsize))
+        if not self.is_csr:
+            a_row = sum(part.nbytes for part in self.parts) // self.n
+            many = max(1, chunk_bytes // max(a_row, 1))
             return np.append(np.arange(first, self.n, many), self.n)
         data, indices, indptr = self.X
         a_value = indices.itemsize + (0 if self.pattern else data.itemsize)
@@ -88,9 +104,10 @@ class Rows:
 
     def _run(self, part: np.ndarray, lo: int, hi: int) -> tuple[int, int]:
         """First value and number of values that the rows [lo, hi) have in an array."""
-        if self.sparse:
+        if self.is_csr:
             return int(self.X[2][lo]), int(self.X[2][hi]) - int(self.X[2][lo])
-        return lo * self.d, (hi - lo) * self.d
+        width = len(part) // self.n
+        return lo * width, (hi - lo) * width
 
     def chunks(self) -> Iterator[tuple[int, int, Any]]:
         """Yield all rows as (first, stop, rows on the device).
@@ -120,19 +137,40 @@ class Rows:
         return self.copies.record()
 
     def _rows(self, k: int, lo: int, hi: int) -> Any:
-        buffers = self.buffers[k % 2]
+        buffers, n = self.buffers[k % 2], hi - lo
         if not self.sparse:
-            return dense.Rows(
-                buffers[0][: (hi - lo) * self.d].reshape(hi - lo, self.d), self.workspace
+            return dense.Rows(buffers[0][: n * self.d].reshape(n, self.d), self.workspace)
+        if self.tables is not None:
+            sent = iter(buffers)
+            parts = [
+                next(sent)[: n * part.shape[1]].reshape(n, part.shape[1])
+                if part.shape[1]
+                else cp.empty((n, 0), part.dtype)
+                for part in self.X[:3]
+            ]
+            width = self.X[3].shape[1]
+            parts.append(
+                next(sent)[: n * width].reshape(n, width) if width else cp.empty((n, 0), self.dtype)
             )
+            return coded.Rows(tuple(parts), self.tables, self.workspace)
         start, count = self._run(self.parts[-1], lo, hi)
         first = self.n - len(self.indptr) + 1
         indptr = self.indptr[lo - first : hi - first + 1] - self.indptr.dtype.type(start)
         indices = buffers[-1][:count]
         data = self.value if self.pattern else buffers[0][:count]
-        return csr.Rows(
-            data, indices, indptr, (hi - lo, self.d), self.workspace, pattern=self.pattern
-        )
+        return csr.Rows(data, indices, indptr, (n, self.d), self.workspace, pattern=self.pattern)
+
+    def column_counts(self) -> np.ndarray:
+        """Return how many rows have a value in each column, (d,), for sparse rows."""
+        if self.tables is None:
+            return np.bincount(self.X[1], minlength=self.d)
+        host = self.tables.host
+        of_levels = np.zeros(len(host.indptr) - 1)
+        codes = (part[:, j] for part in self.X[:3] for j in range(part.shape[1]))
+        for first, code in zip(host.first, codes, strict=True):
+            found = np.bincount(code)
+            of_levels[first : first + len(found)] += found
+        return coded.counts_of(of_levels, host, self.n, self.X[3].shape[1])
 
 
 def _lock(part: np.ndarray, owner: Any) -> None:
@@ -152,7 +190,7 @@ def _unlock(address: int, part: np.ndarray) -> None:
 
 
 def _kernels(rows: Rows) -> Any:
-    return csr if rows.sparse else dense
+    return sparse if rows.sparse else dense
 
 
 def margins(rows: Rows, w: Any, b: int, start: int, stop: int, z: Any) -> None:

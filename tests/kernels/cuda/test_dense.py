@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from daskglm.core.device import gpu
-from daskglm.kernels import gram_side
 from daskglm.kernels.records import read_only
-from daskglm.losses.table import LOSSES, law_of
+from daskglm.losses.table import LOSSES
 from tests.covering import covering
 from tests.kernels.cuda.cases import (
     BOTH_DTYPES,
@@ -14,12 +13,11 @@ from tests.kernels.cuda.cases import (
     NONE,
     OF_EACH_KIND,
     SHAPES,
-    TOLERANCE,
+    agree,
     both,
     close,
     problem,
     targets,
-    within,
 )
 
 
@@ -48,53 +46,6 @@ def test_all_losses_agree_with_those_of_the_host(cupy, loss, storage):
         kernels, y = both(X, storage, True), targets(loss, n)
         for given in ((weight, NONE), (weight, offset)):
             agree(cupy, kernels, loss, (y, *given), w, v)
-
-
-def agree(cupy, kernels, loss, vectors, w, v):
-    """Compare all that kernels make at a point, and a product there; `vectors` are y, weight and offset."""
-    host, rows, device, device_rows = kernels
-    backend, (n, d) = gpu(), (len(vectors[0]), len(w) - 1)
-    law, side, exact = law_of(loss.ref), gram_side(d) if d < 400 else 0, not loss.classifies
-    factor, constant = within(loss)
-    if constant is not None:
-        w = np.append(factor * w[:-1], constant)
-        vectors = (*vectors[:2], factor * vectors[2])
-    single = backend.vector_dtype(device_rows) == np.float32
-    # of sums that are made of float64 numbers only, and of what is made of curvatures in the rows' dtype
-    tolerance = 3e-6 if single and not exact else 1e-11
-    rough = TOLERANCE[np.dtype(np.float32 if single else np.float64)]
-    z, curvature, sums = np.empty(n), np.empty(n), np.zeros(d + 2)
-    diagonal, gram, product = np.zeros(d + 1), np.zeros((side, side)), np.zeros(d + 1)
-    out = z, curvature, sums, diagonal, gram
-    host.evaluate(law, (rows, *map(read_only, vectors)), w[:d], w[d], 0, n, out)
-    host.hessian_vector(rows, curvature, v[:d], v[d], 0, n, product)
-    margins = backend.vector(None, device_rows)
-    curvatures = backend.vector(None, device_rows, exact=exact)
-    there = [
-        backend.vector(part, device_rows, exact=exact) if part.size else part
-        for part in vectors[:2]
-    ]
-    there += [backend.vector(vectors[2], device_rows) if vectors[2].size else vectors[2]]
-    for wanted in {"diagonal", "gram" if side else "diagonal"}:
-        found, D = backend.zeros(d + 2), backend.zeros(d + 1 if wanted == "diagonal" else 0)
-        G = backend.zeros(*(side, side) if wanted == "gram" else (0, 0))
-        out = margins, curvatures, found, D, G
-        device.evaluate(law, (device_rows, *there), cupy.asarray(w), 1, 0, n, out)
-        close(margins, z, tolerance)  # without the offset
-        close(found, sums, tolerance)
-        if wanted == "gram":
-            upper = np.triu(gram[: d + 1, : d + 1])
-            near = 10 * rough * max(np.abs(upper).max(), 1e-30)
-            np.testing.assert_allclose(np.triu(G.get()[: d + 1, : d + 1]), upper, atol=near)
-        else:
-            close(D, diagonal, tolerance)
-    close(curvatures, curvature, tolerance)
-    found = backend.zeros(d + 1)
-    device.hessian_vector(device_rows, curvatures, cupy.asarray(v), 1, 0, n, found)
-    close(found, product, 10 * rough)
-    frozen, flag = backend.zeros(d + 1), cupy.zeros(1, np.int32)
-    device.hessian_vector(device_rows, curvatures, cupy.asarray(v), 1, 0, n, frozen, flag)
-    assert not frozen.get().any()
 
 
 @pytest.mark.parametrize("storage", ["dense", "sparse"])

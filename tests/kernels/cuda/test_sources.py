@@ -68,6 +68,18 @@ VARIANTS = {
             (FORWARD, "-DDIAGONAL=1", "-DSCALED=double"),
         ]
     ],
+    ("codes", "coded"): [
+        (*types, "-DINDEX=int", *others)
+        for types in TYPES
+        for others in [
+            (LOGISTIC, "-DLEVEL_CODE=unsigned short"),
+            (PRODUCT, "-DLEVEL_CODE=unsigned"),
+            (FORWARD, "-DDIAGONAL=1", "-DSCALED=double"),
+        ]
+    ],
+    ("dual", "codes", "dual_coded"): [
+        (*types, "-DINDEX=int", *others) for types in TYPES for others in [(), ("-DTHRESHOLDED=1",)]
+    ],
     ("dual",): [
         (*types, f"-DINDEX={index}", *others)
         for types in TYPES
@@ -79,10 +91,12 @@ EXACT = ("-DREAL=float", "-DVECTOR=double")  # float32 rows, of a regression
 OF_FAMILIES = {
     ("rows",): [EXACT[1:]],
     ("csr",): [(*EXACT, "-DINDEX=int")],
+    ("codes", "coded"): [(*EXACT, "-DINDEX=int")],
     ("narrow",): [(*EXACT, f"-DGRAM={gram}") for gram in (0, 1)],
     ("wide",): [(*EXACT, "-DEACH=4", "-DDIAGONAL=1"), (*EXACT, "-DEACH=64", "-DDIAGONAL=0")],
     ("dense",): [EXACT],
     ("dual",): [(*EXACT, "-DINDEX=int"), (*EXACT, "-DINDEX=int", "-DTHRESHOLDED=1")],
+    ("dual", "codes", "dual_coded"): [(*EXACT, "-DINDEX=int")],
 }
 WITH_DUAL = [loss.code for loss in BUILTIN if loss.has_dual and loss.code >= base.POISSON]
 LIKE_CUPY = ("--std=c++17", "-ftz=true")  # the second CuPy always adds
@@ -107,6 +121,12 @@ BUDGET = {
     ("csr_scatter",): (6, NO),
     ("csr_scaled",): (8, NO),
     ("csr_norms",): (6, NO),
+    ("coded_scatter",): (6, NO),
+    ("coded_scaled",): (5, 4),
+    ("coded_norms",): (6, NO),
+    ("coded_forward", PRODUCT): (5, NO),
+    ("coded_forward", FORWARD): (5, NO),
+    ("dual_sweep_coded",): (4, 4),
     ("dense_norms",): (8, NO),
     ("dense_scaled",): (8, NO),
     ("dense_backward",): (6, NO),
@@ -133,6 +153,9 @@ SPILLED = {
     ("dense_narrow", "-DGRAM=1"): 104,
     ("csr_forward", PROBIT): 32,
     ("csr_forward", NEGATIVE_BINOMIAL): 8,
+    ("coded_forward", NEGATIVE_BINOMIAL): 8,
+    ("coded_forward", BINOMIAL_LOG): 12,
+    ("coded_forward", BINOMIAL_IDENTITY): 8,
     ("dense_forward", PROBIT): 8,
     ("dense_forward", NEGATIVE_BINOMIAL): 16,
     ("dense_forward", BINOMIAL_LOG): 20,
@@ -253,7 +276,7 @@ def test_every_source_compiles_without_a_warning_and_keeps_to_its_registers(
 )
 @pytest.mark.slow
 def test_every_family_compiles_without_a_warning_and_keeps_to_its_registers(nvrtc, files):
-    codes = WITH_DUAL if files == ("dual",) else FAMILIES
+    codes = WITH_DUAL if files[0] == "dual" else FAMILIES
     for code, options in itertools.product(codes, OF_FAMILIES[files]):
         keeps_to_its_registers(nvrtc, "sm_90", files, (f"-DMODE={code}", *options), SPILLED)
 

@@ -41,6 +41,7 @@ SCALARS = {
     "float": np.float32,
     "unsigned": np.uint32,
 }
+OTHERS = {"signed char": np.int8, "unsigned char": np.uint8, "unsigned short": np.uint16}
 ONE_LAUNCH = threading.Lock()  # a launch's grid is in variables of its library
 
 
@@ -202,7 +203,7 @@ def _argument(kernel, wanted, given):
             return ctypes.c_void_p(0), None
         if not isinstance(given, ndarray):
             raise TypeError(f"{kernel}: {wanted} wants a device array, not {type(given).__name__}")
-        expected = {"signed char": np.int8, "unsigned char": np.uint8}.get(base, SCALARS.get(base))
+        expected = OTHERS.get(base, SCALARS.get(base))
         if given.dtype != expected:
             raise TypeError(f"{kernel}: {wanted} was given {given.dtype}")
         if not given._a.flags.c_contiguous:
