@@ -197,19 +197,22 @@ class HessianFactor:
             return cls(alone, math.inf, math.inf, unknown, None, q + 1)
 
         # the inverse is diag(1, 0) + VV' with V = [F; -1] L^-T, whose norm is that of V'V, and F'F
-        # is what the Schur complement lacks of the others' part
-        own = scipy.linalg.lapack.dtrtri(L, lower=1)[0]
-        others = hessian.rest / root[:, None] / root
-        norm = 1.0 + float(np.linalg.norm(own @ others @ own.T - np.eye(q) + own @ own.T))
+        # is what the Schur complement S lacks of the others' part A: V'V = L^-1 (A + 1) L^-T - 1,
+        # whose squares' sum is a trace of powers of S^-1 (A + 1)
+        inverse = scipy.linalg.lapack.dpotri(L, lower=1)[0]
+        inverse += np.tril(inverse, -1).T
+        product = inverse @ (hessian.rest / root[:, None] / root) + inverse
+        square = float((product * product.T).sum()) - 2.0 * float(np.trace(product)) + q
+        norm = 1.0 + math.sqrt(max(square, 0.0))
         doubt = 2.0 * ((q + 1) * error + 4.0 * (q + 1) * (m + q + 2 + FEW) * UNIT) * norm
         if cross.is_sparse.any():
             # rows of F L^-T one by one would be as many numbers as a dense F has
-            squares = float(np.linalg.norm(own.T @ own)) * cross.row_squares(1.0 / root)
+            squares = float(np.linalg.norm(inverse)) * cross.row_squares(1.0 / root)
         else:
             F = scipy.linalg.blas.dtrsm(1.0, L, (cross.dense / root).T, lower=1)
             squares = np.einsum("ij,ij->j", F, F)
         of_levels = np.sqrt(_growth(doubt) * (1.0 + squares)) / top
-        of_rest = np.sqrt(_growth(doubt) * np.einsum("ij,ij->j", own, own)) / root
+        of_rest = np.sqrt(_growth(doubt) * inverse.diagonal()) / root
         roots = hessian.joined(of_levels, of_rest)
         triangle = BlockTriangle(hessian.start, top, cross, L * root[:, None])
         return cls(triangle, norm, doubt if math.isfinite(doubt) else math.inf, roots, None, q + 1)
