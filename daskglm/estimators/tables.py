@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -70,7 +70,8 @@ def as_rows(
     penalised, threads = partial(_is_penalised, first), first.threads or available_threads()
     how = How(schema, penalised, bool(first.fit_intercept), threads)
     with client_for(is_lazy(X), client) as running:
-        table = learn(X, given, how, client=running, keep=not first.out_of_core)
+        look = None if running is None else partial(_look, running)
+        table = learn(X, given, how, look=look, keep=not first.out_of_core)
         if math.isinf(first.C):
             table = _without_aliased(table, first, schema, running)
     found = {name: table.beside[name] for name in beside}
@@ -83,6 +84,12 @@ def as_rows(
     return table.X, y, settings, known, found
 
 
+def _look(client: Any, parts: Sequence[Any], wanted: Sequence[Any]) -> Any:
+    from daskglm.engines.parts import look  # which imports distributed
+
+    return look(client, parts, wanted)
+
+
 class AliasedColumnWarning(UserWarning):
     """Columns depend on others, and have been left out of a fit without a penalty."""
 
@@ -92,8 +99,12 @@ def _without_aliased(table: Table, settings: FitConfig, schema: Schema, client: 
 
     Raises ValueError for them where the schema says so.
     """
-    loss = find(settings.loss)
-    data = rows_of(table.X, loss=loss, **table.beside)
+    loss, rows = find(settings.loss), table.X
+    if rows.held:  # the fit wants them after this
+        from daskglm.engines.parts import again
+
+        rows = replace(rows, held=again(rows.held))
+    data = rows_of(rows, loss=loss, **table.beside)
     found = dependent_columns(data, settings, client)
     if not found:
         return table

@@ -11,12 +11,13 @@ import dask
 from daskglm.core.device import on_device
 from daskglm.data.alignment import bundles, is_delayed, unbundle
 from daskglm.data.containers import Named
+from daskglm.data.loading import compute_here
 from daskglm.data.partitions import have_columns, is_dask, like_partitions
 from daskglm.data.values import CONSTANTS, Place, constant
 from daskglm.frames.design import Design
 from daskglm.frames.fitted import design_of
 from daskglm.frames.learn import refuse_no_levels, seen, together
-from daskglm.frames.read import RawFrame, is_plain, read
+from daskglm.frames.read import Codes, RawFrame, is_plain, read
 from daskglm.frames.schema import Schema
 
 
@@ -31,6 +32,11 @@ class How(NamedTuple):
     penalised: Callable[[str], bool]
     intercept: bool
     threads: int = 1
+
+
+# Computes delayed parts on a cluster, and small results of them: returns the latter, and futures of
+# the parts.
+Look = Callable[[Sequence[Any], Sequence[Any]], tuple[list[Any], tuple[Any, ...]]]
 
 
 class Table(NamedTuple):
@@ -70,7 +76,7 @@ def _is_old(dtype: Any) -> bool:
     return is_plain(dtype) or getattr(dtype, "kind", "O") in "bMmc"
 
 
-def learn(X: Any, beside: Mapping[str, Any], how: How, *, client: Any, keep: bool) -> Table:
+def learn(X: Any, beside: Mapping[str, Any], how: How, *, look: Look | None, keep: bool) -> Table:
     """Learn the design of a table, and return its rows by codes.
 
     Cost: one pass over the rows, in which partitions are read and kept, unless they are not to be.
@@ -80,8 +86,8 @@ def learn(X: Any, beside: Mapping[str, Any], how: How, *, client: Any, keep: boo
     X : pandas or dask DataFrame
     beside : dict
         What is beside X: values, names of columns, numbers for all rows, or None.
-    client : distributed.Client, optional
-        Where partitions are read; None: in this process.
+    look : callable, optional
+        Reads partitions on a cluster; None: they are read in this process.
     keep : bool
         Whether they are kept in memory once they are read.
 
@@ -89,6 +95,8 @@ def learn(X: Any, beside: Mapping[str, Any], how: How, *, client: Any, keep: boo
     ------
     ValueError
         For tables that no design can be made of.
+    MemoryError
+        For partitions that cannot be kept.
     """
     named = {name: value for name, value in beside.items() if isinstance(value, str)}
     have_columns(X, named.values())
@@ -101,7 +109,7 @@ def learn(X: Any, beside: Mapping[str, Any], how: How, *, client: Any, keep: boo
         found = [seen(raw, schema)]
     else:
         parts = _read_parts(X, beside, features, named, wanted)
-        found, parts = _seen_of(parts, schema, client, keep)
+        found, parts, held = _seen_of(parts, schema, look, keep)
     whole = together([part for part in found if part.n] or found[:1])
     refuse_no_levels(whole, _coded_anyhow(schema))
     design = design_of(
@@ -110,7 +118,7 @@ def learn(X: Any, beside: Mapping[str, Any], how: How, *, client: Any, keep: boo
     if not is_dask(X):
         encoded = partial(_here, X, raw, beside, named)
     else:
-        encoded = partial(_lazily, parts, beside)
+        encoded = partial(_lazily, parts, beside, held=held, now=keep and look is None)
     return Table(*encoded(design), design, encoded)
 
 
@@ -176,19 +184,29 @@ def _read_part(
 
 
 def _seen_of(
-    parts: list[tuple[Any, Any]], schema: Schema, client: Any, keep: bool
-) -> tuple[list[Any], list[tuple[Any, Any]]]:
-    """Return what all partitions have, and the parts, which are in memory now if they are kept."""
-    reads = [part for part, _ in parts]
-    if keep:
-        reads = list(dask.persist(*reads)) if client is None else list(client.persist(reads))
+    parts: list[tuple[Any, Any]], schema: Schema, look: Look | None, keep: bool
+) -> tuple[list[Any], list[tuple[Any, Any]], tuple[Any, ...]]:
+    """Return what all partitions have, the parts, and futures of those that a cluster keeps."""
+    reads, held = [part for part, _ in parts], ()
+    if keep and look is None:
+        reads = list(map(_as_delayed, compute_here(reads, _bytes_of_part)))
     one, of = dask.delayed(_seen_part), dask.delayed(schema, traverse=False)
     wanted = [one(part, of) for part in reads]
-    if client is None:
+    if look is None:
         found = list(dask.compute(*wanted))
     else:
-        found = client.gather(client.compute(wanted), asynchronous=False)
-    return found, list(zip(reads, (bundle for _, bundle in parts), strict=True))
+        found, held = look(reads if keep else [], wanted)
+    return found, list(zip(reads, (bundle for _, bundle in parts), strict=True)), held
+
+
+def _as_delayed(value: Any) -> Any:
+    return dask.delayed(value, traverse=False)
+
+
+def _bytes_of_part(part: _Part) -> int:
+    columns = [c.codes if isinstance(c, Codes) else c for c in part.raw.columns.values()]
+    beside = (values for values in part.beside.values() if hasattr(values, "nbytes"))
+    return sum(int(values.nbytes) for values in (*columns, *beside))
 
 
 def _seen_part(part: _Part, schema: Schema) -> Any:
@@ -196,8 +214,14 @@ def _seen_part(part: _Part, schema: Schema) -> Any:
 
 
 def _lazily(
-    parts: list[tuple[Any, Any]], beside: Mapping[str, Any], design: Design
+    parts: list[tuple[Any, Any]],
+    beside: Mapping[str, Any],
+    design: Design,
+    *,
+    held: tuple[Any, ...] = (),
+    now: bool = False,
 ) -> tuple[Named, dict[str, Any]]:
+    """Return delayed rows and what is beside them; `now`: of parts in memory, which may go then."""
     one, of, get = (
         dask.delayed(_encode_part),
         dask.delayed(design, traverse=False),
@@ -210,7 +234,12 @@ def _lazily(
             values[name] = given
         else:
             values[name] = [get(part, name) for part, _ in parts]
-    return Named(rows, design.names, tuple(bundle for _, bundle in parts)), values
+    if now:
+        lists = {name: each for name, each in values.items() if isinstance(each, list)}
+        rows, lists = dask.compute(rows, lists)
+        rows = list(map(_as_delayed, rows))
+        values |= {name: list(map(_as_delayed, each)) for name, each in lists.items()}
+    return Named(rows, design.names, tuple(bundle for _, bundle in parts), held), values
 
 
 def _encode_part(part: _Part, design: Design, place: Place) -> Any:

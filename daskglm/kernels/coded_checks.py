@@ -38,7 +38,7 @@ def checked(X: Coded, where: str) -> Coded:
 
 def _largest(codes: np.ndarray) -> list[int]:
     """Return the largest code of each column; -1 where there are no rows."""
-    if not len(codes):
+    if not codes.size:
         return [-1] * codes.shape[1]
     folds = len(codes) // FOLDED * FOLDED
     found = codes[folds:].max(axis=0, initial=0)
