@@ -132,6 +132,17 @@ def design_of_model(model: Any) -> Design | None:
     return getattr(model, "schema_", None)
 
 
+def check_levels(model: Any, design: Design | None) -> None:
+    """Raise ValueError where a fit by `design` cannot start from the coefficients of a model."""
+    before, now = ([] if of is None else of.names for of in (design_of_model(model), design))
+    if list(before) != list(now):
+        gone, new = ([n for n in a if n not in b] for a, b in ((before, now), (now, before)))
+        raise ValueError(
+            f"warm_start=True, but the coefficients are not those of the last fit: gone are "
+            f"{shown(gone[:NAMED])}, new are {shown(new[:NAMED])}. Fit with warm_start=False"
+        )
+
+
 def count_of_coefficients(model: Any) -> int:
     """Return the number of coefficients of features."""
     design = design_of_model(model)
