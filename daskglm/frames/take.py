@@ -268,7 +268,7 @@ def _check_features(features: list[Any], named: Mapping[str, str]) -> None:
     if wrong := [name for name in features if not isinstance(name, str)]:
         raise TypeError(
             f"X has columns of levels, and a column name that is no text: {wrong[0]!r}. Convert "
-            "names: X.columns = X.columns.astype(str)"
+            "names: X.columns = list(map(str, X.columns))"
         )
     if not features:
         raise ValueError(
