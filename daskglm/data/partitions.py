@@ -144,8 +144,7 @@ def partitions(
     named = X if isinstance(X, Named) else None
     X = X if named is None else named.rows
     beside = y, sample_weight, offset, exposure, clusters
-    given = dict(zip(BESIDE, map(plain, beside), strict=True))
-    given |= {name: _constant_or(given[name], name) for name in CONSTANTS}
+    given = with_constants(dict(zip(BESIDE, map(plain, beside), strict=True)))
     how: dict[str, Any] = {"classify": classify, "domain": domain}
     for name, values in {"X": X, **given}.items():
         refuse_masked(values, name, Place())
@@ -208,10 +207,10 @@ def two_dimensions(X: Any) -> None:
         )
 
 
-def _constant_or(given: Any, name: str) -> Any:
-    """Return a number that stands for all rows as a float, and anything else as it is."""
-    number = constant(given, name)
-    return given if number is None else number
+def with_constants(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is beside X, with numbers that stand for all rows as floats."""
+    found = {name: constant(given[name], name) for name in CONSTANTS if name in given}
+    return {**given, **{name: number for name, number in found.items() if number is not None}}
 
 
 def _refuse_columns(columns: list[Any]) -> None:

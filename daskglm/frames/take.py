@@ -12,8 +12,8 @@ from daskglm.core.device import on_device
 from daskglm.data.alignment import bundles, is_delayed, unbundle
 from daskglm.data.containers import Named
 from daskglm.data.loading import compute_here
-from daskglm.data.partitions import have_columns, is_dask, like_partitions
-from daskglm.data.values import CONSTANTS, Place, constant
+from daskglm.data.partitions import have_columns, is_dask, like_partitions, with_constants
+from daskglm.data.values import Place
 from daskglm.frames.design import Design
 from daskglm.frames.fitted import design_of
 from daskglm.frames.learn import refuse_no_levels, seen, together
@@ -103,12 +103,12 @@ def learn(X: Any, beside: Mapping[str, Any], how: How, *, look: Look | None, kee
     features = [name for name in X.columns if name not in named.values()]
     _check_features(features, named)
     schema = how.schema
-    wanted = _Kinds(_coded_anyhow(schema), tuple(schema.numeric or ()))
+    wanted = _Kinds(features, _coded_anyhow(schema), tuple(schema.numeric or ()))
     if not is_dask(X):
-        raw = read(X[features], wanted.factors, wanted.numeric, Place(), how.threads)
+        raw = wanted.read(X, Place(), how.threads)
         found = [seen(raw, schema)]
     else:
-        parts = _read_parts(X, beside, features, named, wanted)
+        parts = _read_parts(X, beside, named, wanted)
         found, parts, held = _seen_of(parts, schema, look, keep)
     whole = together([part for part in found if part.n] or found[:1])
     refuse_no_levels(whole, _coded_anyhow(schema))
@@ -128,7 +128,7 @@ def encode(X: Any, beside: Mapping[str, Any], design: Design) -> tuple[Any, dict
     have_columns(X, named.values())
     if not is_dask(X):
         return _here(X, design.read(X, Place()), beside, named, design)
-    parts = _read_parts(X, beside, None, named, design)
+    parts = _read_parts(X, beside, named, design)
     return _lazily(parts, beside, design)
 
 
@@ -143,10 +143,15 @@ def _here(
 
 # ---- partition by partition
 class _Kinds(NamedTuple):
-    """Columns that are levels, or numbers, whatever their dtype."""
+    """Columns, and those that are levels, or numbers, whatever their dtype."""
 
+    columns: list[str]
     factors: tuple[str, ...]
     numeric: tuple[str, ...]
+
+    def read(self, frame: Any, place: Place, threads: int = 1) -> RawFrame:
+        """Read the columns of a pandas frame."""
+        return read(frame[self.columns], self.factors, self.numeric, place, threads)
 
 
 class _Part(NamedTuple):
@@ -157,30 +162,24 @@ class _Part(NamedTuple):
 def _read_parts(
     X: Any,
     beside: Mapping[str, Any],
-    features: Sequence[str] | None,
     named: Mapping[str, str],
     how: Design | _Kinds,
 ) -> list[tuple[Any, Any]]:
     """Return delayed parts, and the delayed bundles that they are read from."""
     one, of = dask.delayed(_read_part), dask.delayed(how, traverse=False)
-    given = like_partitions(X, _values(beside))
+    given = like_partitions(X, with_constants(beside))
     found = bundles(X, given)
-    return [(one(part, Place(i), features, dict(named), of), part) for i, part in enumerate(found)]
+    return [(one(part, Place(i), dict(named), of), part) for i, part in enumerate(found)]
 
 
 def _read_part(
     bundle: dict[str, Any],
     place: Place,
-    features: Sequence[str] | None,
     named: Mapping[str, str],
     how: Design | _Kinds,
 ) -> _Part:
     X, given = unbundle(bundle, place)
-    if isinstance(how, Design):
-        raw = how.read(X, place)
-    else:
-        raw = read(X[list(features or ())], how.factors, how.numeric, place)
-    return _Part(raw, given | {name: X[column] for name, column in named.items()})
+    return _Part(how.read(X, place), given | {name: X[column] for name, column in named.items()})
 
 
 def _seen_of(
@@ -229,8 +228,8 @@ def _lazily(
     )
     rows = [one(part, of, Place(i)) for i, (part, _) in enumerate(parts)]
     values: dict[str, Any] = {}
-    for name, given in beside.items():
-        if given is None or _constant(name, given) is not None:
+    for name, given in with_constants(beside).items():
+        if given is None or isinstance(given, float):
             values[name] = given
         else:
             values[name] = [get(part, name) for part, _ in parts]
@@ -251,19 +250,6 @@ def _get(part: _Part, name: str) -> Any:
 
 
 # ---- checks
-def _constant(name: str, given: Any) -> float | None:
-    return constant(given, name) if name in CONSTANTS else None
-
-
-def _values(beside: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is beside X, with numbers for all rows as floats."""
-    found = {}
-    for name, given in beside.items():
-        number = _constant(name, given)
-        found[name] = given if number is None else number
-    return found
-
-
 def _check_features(features: list[Any], named: Mapping[str, str]) -> None:
     if wrong := [name for name in features if not isinstance(name, str)]:
         raise TypeError(
