@@ -130,10 +130,9 @@ def save(model: Any, path: str | os.PathLike) -> None:
     """
     name = type(model).__name__
     if _ESTIMATORS.get(name) is not type(model):
-        what = f"cannot save a {name}; known are {', '.join(_ESTIMATORS)}"
-        if isinstance(model, sklearn.pipeline.Pipeline):
-            what += ". Save the model, its last step, and pickle the steps before; or pickle it all"
-        raise ValueError(what)
+        of_steps = ". Save the model, its last step, and pickle the steps before; or pickle it all"
+        hint = of_steps if isinstance(model, sklearn.pipeline.Pipeline) else ""
+        raise ValueError(f"cannot save a {name}; known are {', '.join(_ESTIMATORS)}{hint}")
     record = record_of_fit(model)
     if not hasattr(model, "classes_") and np.ndim(model.intercept_):
         raise ValueError(
@@ -170,14 +169,13 @@ def save(model: Any, path: str | os.PathLike) -> None:
         },
         _RECORD: record_file.to_json(record, model),
     }
-    if design is not None:
-        content["design"] = design_to_json(design)
-    if told:  # by an encoder, of rows without names
-        content["told"] = True
-    if roles := getattr(model, "roles_", {}):
-        content["roles"] = dict(roles)
-    if fitted_with := getattr(model, "fitted_with_", ()):
-        content["fitted_with"] = list(fitted_with)
+    of_columns = {
+        "design": None if design is None else design_to_json(design),
+        "told": told,  # by an encoder, of rows without names
+        "roles": dict(getattr(model, "roles_", {})),
+        "fitted_with": list(getattr(model, "fitted_with_", ())),
+    }
+    content |= {key: value for key, value in of_columns.items() if value}
     if hasattr(model, "family_parameter_"):
         content["family_parameter"] = float(model.family_parameter_)
     if hasattr(model, "scale_"):
