@@ -451,3 +451,29 @@ def test_identifiers_that_are_wrong_usage(options, message, model, tmp_path):
     data = write(PLAIN, tmp_path / "d.csv")
     done = run("predict", model, data, *options, "--out", tmp_path / "p.csv", code=2)
     assert message in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize("fitted", ["csv", "parquet"])
+def test_numbers_that_are_levels_are_the_same_in_csv_and_parquet(fitted, tmp_path):
+    frame = PLAIN.assign(power=PLAIN.power + 5, both=PLAIN.power % 3)  # 9 and 10 and more
+    for kind in ("csv", "parquet"):
+        write(frame, tmp_path / f"t.{kind}")
+    named = ("--categories", "power", "--categories", "new", "--categories", "both")
+    model = tmp_path / "m.json"
+    run("fit", tmp_path / f"t.{fitted}", *FIT, *TIGHT, *named, "--out", model)
+    for kind in ("csv", "parquet"):
+        run("predict", model, tmp_path / f"t.{kind}", "--out", tmp_path / f"{kind}.parquet")
+    found = [pd.read_parquet(tmp_path / f"{kind}.parquet") for kind in ("csv", "parquet")]
+    pd.testing.assert_frame_equal(*found)
+    columns = ["power", "new", "both"]
+    rows = frame.astype(dict.fromkeys(columns, str)) if fitted == "csv" else frame
+    plain = daskglm.PoissonRegressor(tol=1e-12, schema={"categories": columns})
+    plain.fit(rows, "claims", exposure="years")
+    np.testing.assert_allclose(found[0].iloc[:, -1], plain.predict(frame), rtol=1e-8)
+    one = load(model)
+    row = frame.drop(columns="claims").iloc[3].to_dict()
+    wanted = one.predict(frame.iloc[3:4])[0]
+    assert one.scorer()(row) == pytest.approx(wanted)
+    assert one.scorer()({**row, "power": str(row["power"])}) == pytest.approx(wanted)
+    with pytest.raises(ValueError, match="'power' has the level '09'"):
+        one.predict(frame.assign(power="09"))

@@ -40,7 +40,7 @@ from daskglm.data.values import (
     refuse_masked,
     refuse_no_numbers,
 )
-from daskglm.kernels import for_rows, storages
+from daskglm.kernels import coded_checks, for_rows, storages
 from daskglm.kernels.coded_rows import Coded
 from daskglm.kernels.pattern import without_values
 from daskglm.kernels.size import UNIT, Size
@@ -243,7 +243,7 @@ def float_rows(X: Any, place: Place) -> Any:
     """Return rows as C ordered float arrays or canonical CSR, on the device where X is."""
     X = plain(X)
     if isinstance(X, Coded):
-        return X
+        return coded_checks.checked(X, str(place))
     if hasattr(X, "iloc"):
         return frame_rows(X, place)
     if is_sparse(X):
@@ -274,7 +274,7 @@ def _norms(rows: Any, place: Place, threads: int) -> tuple[float, float]:
     if np.isfinite(total):
         return float(np.sqrt(largest)), float(total)
     first = 0
-    if isinstance(rows, Coded):  # codes and tables are trusted
+    if isinstance(rows, Coded):  # the tables have been checked
         rows, first = rows.dense, int(rows.tables.width)
     for lo in range(0, rows.shape[0], 4096):
         part = to_host(rows[lo : lo + 4096])

@@ -39,11 +39,14 @@ class Named:
         One for each feature.
     frames : tuple of delayed objects
         Of a dask dataframe: the bundles that blocks are made of, whose "X" has an index.
+    held : tuple of futures
+        Parts in the workers' memory that delayed blocks are made of.
     """
 
     rows: Any
     names: tuple[str, ...]
     frames: tuple[Any, ...] = ()
+    held: tuple[Any, ...] = ()
 
     @property
     def shape(self) -> tuple[Any, int]:

@@ -7,7 +7,8 @@ all at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import dask
 
@@ -19,6 +20,7 @@ from daskglm.system.memory import memory_of_machine
 STREAMED_SHARE = 0.6
 # Bytes of a fit over those of its rows.
 BESIDE = 1.1
+HERE = "this machine has"
 # One partition of 20, and at least three, are read to estimate the size of all.
 SAMPLE, LEAST = 20, 3
 
@@ -65,20 +67,24 @@ def load_here(data: Partitions, threads: int) -> list[Block]:
     """Load data in this process, unless they cannot fit; so many threads read rows in memory."""
     if data.arrays is not None:
         return data.load(threads)
-    # not what is left: chunks of an array in memory are views of it, and take nothing more
-    there, whose = memory_of_machine(), "this machine has"
     if data.nbytes is not None:
-        check_room(data.nbytes, there, whose)
-    first = sample_of(len(data.lazy))
-    if data.nbytes is not None or len(data.lazy) <= first:
+        check_room(data.nbytes, memory_of_machine(), HERE)
         return data.load()
-    blocks = _compute(data.lazy[:first])
-    mean = sum(block.facts.nbytes for block in blocks) / first
-    check_room(mean * len(data.lazy), there, whose, read=(first, len(data.lazy)))
-    blocks += _compute(data.lazy[first:])
+    blocks: list[Block] = compute_here(data.lazy, lambda block: block.facts.nbytes)
     check_widths([(block.facts.n_rows, block.facts.n_features) for block in blocks])
     return blocks
 
 
-def _compute(lazy: Sequence[object]) -> list[Block]:
-    return list(dask.compute(*lazy))
+def compute_here(lazy: Sequence[Any], size: Callable[[Any], int]) -> list[Any]:
+    """Compute partitions in this process, unless the first ones tell that all cannot fit.
+
+    `size` says how many bytes one takes.
+    """
+    first = sample_of(len(lazy))
+    found = list(dask.compute(*lazy[:first]))
+    if len(lazy) > first:
+        needed = sum(map(size, found)) / first * len(lazy)
+        # not what is left: chunks of an array in memory are views of it, and take nothing more
+        check_room(needed, memory_of_machine(), HERE, read=(first, len(lazy)))
+        found += dask.compute(*lazy[first:])
+    return found

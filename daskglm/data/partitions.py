@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -42,6 +42,7 @@ class Partitions:
     `arrays` are X and the `BESIDE` it. `columns` names features if they have names. `nbytes` is
     what lazy rows will take, if their shape is known. `domain` is where targets must lie. `frames`
     are the delayed bundles that blocks of a dask dataframe are made of, whose "X" has an index.
+    `held` are futures of what blocks are made of, to be released when they have been.
     """
 
     arrays: tuple[Any, ...] | None
@@ -52,6 +53,7 @@ class Partitions:
     nbytes: int | None = None
     domain: Domain | None = None
     frames: tuple[Any, ...] = ()
+    held: tuple[Any, ...] = ()
 
     @property
     def width(self) -> int | None:
@@ -142,8 +144,7 @@ def partitions(
     named = X if isinstance(X, Named) else None
     X = X if named is None else named.rows
     beside = y, sample_weight, offset, exposure, clusters
-    given = dict(zip(BESIDE, map(plain, beside), strict=True))
-    given |= {name: _constant_or(given[name], name) for name in CONSTANTS}
+    given = with_constants(dict(zip(BESIDE, map(plain, beside), strict=True)))
     how: dict[str, Any] = {"classify": classify, "domain": domain}
     for name, values in {"X": X, **given}.items():
         refuse_masked(values, name, Place())
@@ -206,10 +207,10 @@ def two_dimensions(X: Any) -> None:
         )
 
 
-def _constant_or(given: Any, name: str) -> Any:
-    """Return a number that stands for all rows as a float, and anything else as it is."""
-    number = constant(given, name)
-    return given if number is None else number
+def with_constants(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is beside X, with numbers that stand for all rows as floats."""
+    found = {name: constant(given[name], name) for name in CONSTANTS if name in given}
+    return {**given, **{name: number for name, number in found.items() if number is not None}}
 
 
 def _refuse_columns(columns: list[Any]) -> None:
@@ -488,7 +489,8 @@ def _from_delayed(
     if named is None:
         return Partitions(None, _blocks(list(X), others, how), None, tuple(X), **how)
     lazy = _blocks(list(X), others, how, named.names, ordered=bool(named.frames))
-    return Partitions(None, lazy, named.names, tuple(X), frames=named.frames, **how)
+    found = Partitions(None, lazy, named.names, tuple(X), frames=named.frames, **how)
+    return replace(found, held=named.held)
 
 
 def like_blocks(X: Sequence[Any], values: Any, name: str) -> list[Any]:

@@ -65,6 +65,9 @@ class BlockPlacement:
     persisted : sequence of str
         Keys of data that are in the workers' memory already and from which the partitions are
         made: they need no further memory.
+    held : sequence of Future
+        As `persisted`, of parts that can be made again. They are released when the first block is
+        there; from then on each part leaves the memory as soon as its block is made.
     sent : sequence of Future
         Rows that the client has sent and from which the partitions are made. They are released as
         soon as the partitions are submitted, else the rows would be in memory twice; afterwards
@@ -82,13 +85,15 @@ class BlockPlacement:
         pin: bool,
         nbytes: int | None = None,
         persisted: Sequence[str] = (),
+        held: Sequence[Any] = (),
         sent: Sequence[Any] = (),
     ) -> None:
         self.client = client
         self.lazy = list(lazy)
         self.pin = pin
         self.nbytes = nbytes
-        self.persisted = list(persisted)
+        self.persisted = [*persisted, *(future.key for future in held)]
+        self.held = list(held)
         self.sent = list(sent)
         self.futures: list[Any] = []
         # bytes of each worker's process, besides the rows, when loading began
@@ -107,10 +112,11 @@ class BlockPlacement:
     def close(self) -> None:
         """Release the blocks."""
         # not left to the garbage collector: the traceback of an error may refer to this object
-        for future in [*self.futures, *self.sent]:
+        for future in [*self.futures, *self.held, *self.sent]:
             future.release()
         self.futures = []
         self.lazy = []
+        self.held = []
         self.sent = []
 
     # ---- loading
@@ -189,6 +195,10 @@ class BlockPlacement:
             error = await done
             if error is not None:
                 raise error
+            # not before: the scheduler may hear of a release before it knows the blocks
+            for future in self.held:
+                future.release()
+            self.held = []
             if self.nbytes is None and count == sample < total:
                 loaded = [future.key for future in self.futures if future.status == "finished"]
                 sizes = await self.client.scheduler.nbytes(keys=loaded, summary=False)

@@ -67,7 +67,12 @@ def make_engine(
     if data.arrays is None:
         persisted = [future.key for future in futures_of(data.collections)]
         placement = BlockPlacement(
-            client, data.lazy, pin=not persisted, nbytes=data.nbytes, persisted=persisted
+            client,
+            data.lazy,
+            pin=not (persisted or data.held),
+            nbytes=data.nbytes,
+            persisted=persisted,
+            held=data.held,
         )
         return Cluster(client, placement, where)
     return Cluster.from_memory(client, data, where)

@@ -30,7 +30,7 @@ from daskglm.estimators.parameters import settings_of
 from daskglm.estimators.row_numbers import residuals
 from daskglm.estimators.row_scorer import RowScorer, row_scorer
 from daskglm.estimators.score_rows import accuracy
-from daskglm.estimators.tables import as_rows, as_table, design_of_model, with_roles
+from daskglm.estimators.tables import as_rows, as_table, check_levels, design_of_model, with_roles
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.inference import InferenceConfig
 from daskglm.fitting.record import FitRecord
@@ -92,10 +92,12 @@ class LinearModel(BaseEstimator):
     ) -> Any:
         settings = self._settings(**more)
         settings.check(one_fit=True)
-        start = self._start(start)
+        again, start = start is None, self._start(start)
         beside = {"sample_weight": sample_weight, "offset": offset, "exposure": exposure}
 
         def work(X: Any, y: Any, settings: FitConfig, known: Known, data: dict[str, Any]) -> Any:
+            if again and start is not None:
+                check_levels(self, known.design)
             return self._fit_now(X, y, settings, known, data, start, client)
 
         return self._on_rows(X, y, beside, settings, client, work, one_fit=True)

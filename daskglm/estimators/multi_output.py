@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,14 @@ from daskglm.core.device import to_host
 from daskglm.data.alignment import check_shuffles
 from daskglm.data.partitions import is_lazy
 from daskglm.data.targets import in_memory
+from daskglm.estimators.fitted_data import Known
+from daskglm.estimators.tables import as_rows
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.record import several
 from daskglm.fitting.report import combine
 from daskglm.fitting.runner import Trained, train
+from daskglm.frames.schema import Schema
+from daskglm.frames.take import has_levels
 
 
 def count_of(y: Any) -> int:
@@ -44,6 +48,38 @@ def each_strength(alpha: Any, targets: int) -> list[Any]:
             f"number of penalties do not correspond: {len(alphas)} != {targets}"
         )
     return alphas * targets if len(alphas) == 1 else alphas
+
+
+def rows_of_each(
+    X: Any,
+    Y: Any,
+    sample_weight: Any,
+    settings: Sequence[FitConfig],
+    known: Known,
+    schema: Schema,
+    client: Any,
+) -> Callable[[], tuple[Any, Any, Sequence[FitConfig], Known]]:
+    """Return a function that makes rows, weights, settings and what is known as solvers want them.
+
+    One design serves all targets: that of the one with the least penalty, whose levels have to be
+    unique. Raises ValueError for dask tables.
+    """
+    beside = {"sample_weight": sample_weight, "clusters": schema.clusters}
+    if not has_levels(X, beside, schema):
+        return lambda: (X, sample_weight, settings, known)
+    if is_lazy(X):
+        raise ValueError(
+            f"y has {Y.shape[1]} targets, which a dask table cannot have: fit one at a time"
+        )
+    column = Y[:, 0] if is_lazy(Y) else np.asarray(to_host(Y))[:, 0]
+    free = max(settings, key=lambda each: each.C)
+
+    def rows() -> tuple[Any, Any, Sequence[FitConfig], Known]:
+        given = X, column, [free, *settings], known, {"sample_weight": sample_weight}
+        found, _, each, of_fit, weights = as_rows(*given, schema, client)
+        return found, weights["sample_weight"], each[1:], of_fit
+
+    return rows
 
 
 def train_each(

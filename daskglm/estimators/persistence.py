@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import sklearn.pipeline
 
 from daskglm.core.arguments import file_path, shown
 from daskglm.data import npz
@@ -83,7 +84,16 @@ _KEYS = (
     "n_iter",
     "report",
 )
-_OPTIONAL = ("arrays", "family_parameter", "scale", "tried", "fitted_with", "design", "roles")
+_OPTIONAL = (
+    "arrays",
+    "family_parameter",
+    "scale",
+    "tried",
+    "fitted_with",
+    "design",
+    "roles",
+    "told",
+)
 _RECORD = "record"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -120,7 +130,9 @@ def save(model: Any, path: str | os.PathLike) -> None:
     """
     name = type(model).__name__
     if _ESTIMATORS.get(name) is not type(model):
-        raise ValueError(f"cannot save a {name}; known are {', '.join(_ESTIMATORS)}")
+        of_steps = ". Save the model, its last step, and pickle the steps before; or pickle it all"
+        hint = of_steps if isinstance(model, sklearn.pipeline.Pipeline) else ""
+        raise ValueError(f"cannot save a {name}; known are {', '.join(_ESTIMATORS)}{hint}")
     record = record_of_fit(model)
     if not hasattr(model, "classes_") and np.ndim(model.intercept_):
         raise ValueError(
@@ -139,6 +151,8 @@ def save(model: Any, path: str | os.PathLike) -> None:
             "on scaled columns"
         )
     names, design = getattr(model, "feature_names_in_", None), design_of_model(model)
+    told = names is None and hasattr(model, "feature_names_out_")
+    names = model.feature_names_out_ if told else names
     content = {
         "format": FORMAT,
         "version": VERSION,
@@ -155,12 +169,13 @@ def save(model: Any, path: str | os.PathLike) -> None:
         },
         _RECORD: record_file.to_json(record, model),
     }
-    if design is not None:
-        content["design"] = design_to_json(design)
-    if roles := getattr(model, "roles_", {}):
-        content["roles"] = dict(roles)
-    if fitted_with := getattr(model, "fitted_with_", ()):
-        content["fitted_with"] = list(fitted_with)
+    of_columns = {
+        "design": None if design is None else design_to_json(design),
+        "told": told,  # by an encoder, of rows without names
+        "roles": dict(getattr(model, "roles_", {})),
+        "fitted_with": list(getattr(model, "fitted_with_", ())),
+    }
+    content |= {key: value for key, value in of_columns.items() if value}
     if hasattr(model, "family_parameter_"):
         content["family_parameter"] = float(model.family_parameter_)
     if hasattr(model, "scale_"):
@@ -394,12 +409,16 @@ def _params_to_json(model: Any) -> dict[str, Any]:
 
 
 class _Table(NamedTuple):
-    """What a file says of columns: names of features, those with roles, and the design."""
+    """What a file says of columns: names of features, those with roles, and the design.
+
+    Names are `told` by an encoder where rows had none.
+    """
 
     names: np.ndarray | None
     design: Design | None
     roles: dict[str, str]
     fitted_with: tuple[str, ...]
+    told: bool = False
 
     @property
     def coefficients(self) -> np.ndarray | None:
@@ -417,7 +436,7 @@ class _Table(NamedTuple):
             names = np.array(self.design.columns, dtype=object)
             model.n_features_in_ = len(names)
         if names is not None:
-            model.feature_names_in_ = names
+            setattr(model, "feature_names_out_" if self.told else "feature_names_in_", names)
 
 
 def _table(content: dict[str, Any], d: int) -> _Table:
@@ -432,7 +451,9 @@ def _table(content: dict[str, Any], d: int) -> _Table:
         raise ValueError(f"it has the roles {shown(roles)}")
     if fitted_with not in ([], ["offset"], ["exposure"], ["offset", "exposure"]):
         raise ValueError(f"it was fitted with {shown(fitted_with)}")
-    return _Table(names, design, dict(roles), tuple(fitted_with))
+    if (told := content.get("told", False)) is not False and (told is not True or names is None):
+        raise ValueError(f"told is {shown(told)}, of the names {shown(names)}")
+    return _Table(names, design, dict(roles), tuple(fitted_with), told)
 
 
 # ---- arrays

@@ -14,10 +14,12 @@ from daskglm.data.containers import Named, plain
 from daskglm.data.partitions import feature_names, is_lazy
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.base import LinearModel, same
-from daskglm.estimators.fitted_data import Known
-from daskglm.estimators.multi_output import count_of, each_strength, train_each
+from daskglm.estimators.fitted_data import ADDED, Known
+from daskglm.estimators.multi_output import count_of, each_strength, rows_of_each, train_each
 from daskglm.estimators.score_rows import r_squared
+from daskglm.estimators.tables import check_levels
 from daskglm.fitting.runner import Trained
+from daskglm.frames.schema import schema_of
 
 
 class Ridge(RegressorMixin, LinearModel):
@@ -140,24 +142,32 @@ class Ridge(RegressorMixin, LinearModel):
         alphas = each_strength(self.alpha, targets)
         if targets == 1 and np.ndim(self.alpha) == 0:
             return super()._fit(X, y, sample_weight, start=start, client=client, **more)
-        only_one = ("checkpoint", "resume", "offset", "exposure")
+        schema = schema_of(self.schema)
+        roles = schema.roles
+        more |= {name: roles[name] for name in ADDED if name in roles}
+        sample_weight = roles.get("sample_weight") if sample_weight is None else sample_weight
+        only_one = ("checkpoint", "resume", *ADDED)
         if refused := [name for name in only_one if more.get(name) is not None]:
             raise ValueError(
                 f"y has {targets} targets, whose fits take no {' or '.join(refused)}; fit one at a "
                 "time"
             )
-        more = {name: value for name, value in more.items() if name not in only_one[2:]}
+        more = {name: value for name, value in more.items() if name not in ADDED}
         settings = [self._with_alpha(alpha)._settings(**more) for alpha in alphas]
         for each in settings:
             each.check()
-        known = Known(feature_names(X, y, sample_weight), told=isinstance(X, Named))
-        start = self._start(start)
+        by_name = {"sample_weight": sample_weight} if isinstance(sample_weight, str) else {}
+        names = feature_names(X, *by_name.values())
+        known = Known(names, roles=by_name, told=isinstance(X, Named))
+        again, start = start is None, self._start(start)
         y = y if targets > 1 else np.reshape(y, (-1, 1))
+        rows = rows_of_each(X, y, sample_weight, settings, known, schema, client)
 
         def work() -> LinearModel:
-            trained = train_each(
-                X, y, settings, sample_weight=sample_weight, start=start, client=client
-            )
+            of_all, weight, each, known = rows()
+            if again and start is not None:
+                check_levels(self, known.design)
+            trained = train_each(of_all, y, each, sample_weight=weight, start=start, client=client)
             return self._adopt(trained, known)
 
         return awaitable_on(client, is_lazy(X), work)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -71,7 +71,8 @@ def as_rows(
     penalised, threads = partial(_is_penalised, first), first.threads or available_threads()
     how = How(schema, penalised, bool(first.fit_intercept), threads)
     with client_for(is_lazy(X), client) as running:
-        table = learn(X, given, how, client=running, keep=not first.out_of_core)
+        look = None if running is None else partial(_look, running)
+        table = learn(X, given, how, look=look, keep=not first.out_of_core)
         if schema.absorb:
             of_loss = find(first.loss)
             table = without_empty_levels(table, of_loss, running, keep=not first.out_of_core)
@@ -87,6 +88,12 @@ def as_rows(
     return table.X, y, settings, known, found
 
 
+def _look(client: Any, parts: Sequence[Any], wanted: Sequence[Any]) -> Any:
+    from daskglm.engines.parts import look  # which imports distributed
+
+    return look(client, parts, wanted)
+
+
 class AliasedColumnWarning(UserWarning):
     """Columns depend on others, and have been left out of a fit without a penalty."""
 
@@ -96,12 +103,16 @@ def _without_aliased(table: Table, settings: FitConfig, schema: Schema, client: 
 
     Raises ValueError for them where the schema says so.
     """
-    loss, design = find(settings.loss), table.design
+    loss, design, rows = find(settings.loss), table.design, table.X
     if design.absorbed:
         factor = np.where(design.reported, 1.0, 0.0) if math.isfinite(settings.C) else None
         penalty = replace(settings.penalty, penalty_factor=factor)
         settings = replace(settings, fit_intercept=False, penalty=penalty)
-    data = rows_of(table.X, loss=loss, **table.beside)
+    if rows.held:  # the fit wants them after this
+        from daskglm.engines.parts import again
+
+        rows = replace(rows, held=again(rows.held))
+    data = rows_of(rows, loss=loss, **table.beside)
     found = dependent_columns(data, settings, client)
     if not found:
         return table
@@ -133,6 +144,17 @@ def encoded(
 def design_of_model(model: Any) -> Design | None:
     """Return the design of a model that was fitted to a table with levels, or None."""
     return getattr(model, "schema_", None)
+
+
+def check_levels(model: Any, design: Design | None) -> None:
+    """Raise ValueError where a fit by `design` cannot start from the coefficients of a model."""
+    before, now = ([] if of is None else of.names for of in (design_of_model(model), design))
+    if list(before) != list(now):
+        gone, new = ([n for n in a if n not in b] for a, b in ((before, now), (now, before)))
+        raise ValueError(
+            f"warm_start=True, but the coefficients are not those of the last fit: gone are "
+            f"{shown(gone[:NAMED])}, new are {shown(new[:NAMED])}. Fit with warm_start=False"
+        )
 
 
 def count_of_coefficients(model: Any) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ def design_of(
     for names in map(tuple, schema.interactions or ()):
         terms.append(_interaction(schema, names, factors, found))
     numeric = tuple(name for name in schema.numeric or () if name in found.columns)
-    return Design(
+    design = Design(
         tuple(found.columns),
         tuple(terms),
         Numbers(tuple(numbers), tuple(fills), small),
@@ -75,6 +76,20 @@ def design_of(
         dict(roles),
         absorbed=absorbed,
     )
+    _refuse_twice(design.all_names)
+    return design
+
+
+def _refuse_twice(names: Sequence[str]) -> None:
+    """Raise ValueError for names of coefficients that are not unique.
+
+    Columns may be named like levels, and levels like what rows without one have.
+    """
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(
+            f"two coefficients would have the name {twice[0]!r}: rename the column or the level"
+        )
 
 
 def _count(column: Levels | Spread) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,6 +76,10 @@ def refuse_no_levels(found: Seen, allowed: Sequence[str]) -> None:
 
     Columns that are `allowed` have been named as levels.
     """
+    if not found.n:
+        raise ValueError(
+            "X has no rows: Found array with 0 sample(s) while a minimum of 1 is required"
+        )
     for name, column in found.columns.items():
         if not isinstance(column, Levels) or name in allowed:
             continue
@@ -159,8 +163,9 @@ def _joined(name: str, parts: list[Levels | Spread]) -> Levels | Spread:
             "convert it to one of both, or name it in categories or numeric"
         )
     missing = sum(part.missing for part in parts)
+    _refuse_kinds(name, itertools.chain.from_iterable(part.levels for part in levels))
     if len(levels) == 1:
-        order = _sorted(name, levels[0].levels)
+        order = tuple(sorted(levels[0].levels))
         rank = {level: k for k, level in enumerate(levels[0].levels)}
         counts = levels[0].counts[[rank[level] for level in order]] if order else levels[0].counts
         return Levels(order, counts, missing)
@@ -169,16 +174,16 @@ def _joined(name: str, parts: list[Levels | Spread]) -> Levels | Spread:
         zip(part.levels, part.counts.tolist(), strict=True) for part in levels
     ):
         rows[level] = rows.get(level, 0) + count
-    order = _sorted(name, tuple(rows))
+    order = tuple(sorted(rows))
     return Levels(order, np.array([rows[level] for level in order], np.int64), missing)
 
 
-def _sorted(name: str, levels: tuple[Level, ...]) -> tuple[Level, ...]:
-    try:
-        return tuple(sorted(levels))
-    except TypeError as error:
-        kinds = sorted({type(level).__name__ for level in levels})
+def _refuse_kinds(name: str, levels: Iterable[Level]) -> None:
+    """Raise ValueError for text, booleans and numbers in one column: True would be 1."""
+    types = {type(level) for level in levels}
+    if len(types) > 1 and types != {int, float}:
+        kinds = sorted(kind.__name__ for kind in types)
         raise ValueError(
             f"column {name!r} has levels of several types ({', '.join(kinds)}), which have no "
             "order: convert it to one, such as by astype(str)"
-        ) from error
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -97,7 +98,11 @@ def _column(column: Any, name: str, factor: bool | None, place: Place) -> Any:
     refuse_times(dtype, where)
     if isinstance(dtype, pd.CategoricalDtype):
         refuse_times(dtype.categories.dtype, where)
-        return _numbers(column.astype(object), where, place) if factor is False else _coded(column)
+        return (
+            _numbers(column.astype(object), where, place)
+            if factor is False
+            else _coded(column, where)
+        )
     if pd.api.types.is_bool_dtype(dtype) and not pd.api.types.is_object_dtype(dtype):
         return _numbers(column, where, place) if factor is False else _encoded(column, where)
     if pd.api.types.is_numeric_dtype(dtype):
@@ -164,8 +169,11 @@ def _mixed(column: Any, place: Place) -> ValueError:
                 f"{first[0] + place.first_row:,} {shown(first[1])}. Convert the column to one "
                 "type: by astype(str) if its values are levels, else by pandas.to_numeric"
             )
+    what = (
+        "no values" if first is None else f"such as {shown(first[1])}, a {type(first[1]).__name__}"
+    )
     return ValueError(
-        f"{place}column {column.name!r} has values that are neither numbers nor levels"
+        f"{place}column {column.name!r} has values that are neither numbers nor levels, {what}"
     )
 
 
@@ -175,11 +183,11 @@ def _numbers(column: Any, where: str, place: Place) -> np.ndarray:
     small = isinstance(dtype, np.dtype) and (dtype.itemsize <= 2 or dtype == np.float32)
     try:
         values = column.to_numpy(dtype=np.float32 if small else np.float64, na_value=np.nan)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         for i, value in enumerate(column):
             try:
                 float("nan" if pd.isna(value) else value)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 raise ValueError(
                     f"X has values that are not numbers: {place.row(i)}, column {column.name!r} is "
                     f"{shown(value)}; name the column in categories if it has levels"
@@ -194,9 +202,9 @@ def _numbers(column: Any, where: str, place: Place) -> np.ndarray:
     return values
 
 
-def _coded(column: Any) -> Codes:
+def _coded(column: Any, where: str) -> Codes:
     """Return a pandas categorical by its own codes."""
-    levels = tuple(map(plain_level, column.cat.categories.tolist()))
+    levels = _plain_levels(column.cat.categories.tolist(), where)
     given = column.cat.codes.to_numpy()
     codes = given.astype(width_of(len(levels) + 1))
     codes[given < 0] = len(levels)
@@ -207,18 +215,36 @@ def _encoded(column: Any, where: str) -> Codes:
     """Return a column of text, booleans or numbers by codes of its levels."""
     try:
         values = pa.array(column, from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         raise ValueError(f"{where} has values of several types ({error})") from error
     if isinstance(values, pa.ChunkedArray):
         values = values.unify_dictionaries() if pa.types.is_dictionary(values.type) else values
         values = values.combine_chunks()
     if pa.types.is_null(values.type):  # whose dictionary would have a null for a level
         return Codes(np.zeros(len(values), np.uint8), ())
+    if pa.types.is_dictionary(values.type):
+        known = values.dictionary
+        if known.null_count or len(known.unique()) < len(known):  # Arrow allows both
+            values = values.dictionary_decode()
     if not pa.types.is_dictionary(values.type):
         values = values.dictionary_encode()
-    levels = tuple(map(plain_level, values.dictionary.to_pylist()))
+    levels = _plain_levels(values.dictionary.to_pylist(), where)
     codes = values.indices.fill_null(len(levels)) if values.null_count else values.indices
     return Codes(codes.to_numpy(zero_copy_only=False).astype(width_of(len(levels) + 1)), levels)
+
+
+def _plain_levels(values: list[Any], where: str) -> tuple[Level, ...]:
+    """Return levels as `plain_level` does; ValueError for what is none."""
+    found = []
+    for value in values:
+        try:
+            found.append(plain_level(value))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ValueError(
+                f"{where} has the level {shown(value)}, a {type(value).__name__}: levels are text, "
+                "booleans or finite numbers"
+            ) from error
+    return tuple(found)
 
 
 def plain_level(value: Any) -> Level:
@@ -229,4 +255,6 @@ def plain_level(value: Any) -> Level:
     if isinstance(value, bytes):
         return value.decode()
     number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{number} is no level")
     return int(number) if number.is_integer() else number

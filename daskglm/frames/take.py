@@ -12,12 +12,13 @@ import numpy as np
 from daskglm.core.device import on_device
 from daskglm.data.alignment import bundles, is_delayed, unbundle
 from daskglm.data.containers import Named
-from daskglm.data.partitions import have_columns, is_dask, like_partitions
-from daskglm.data.values import CONSTANTS, Place, constant
+from daskglm.data.loading import compute_here
+from daskglm.data.partitions import have_columns, is_dask, like_partitions, with_constants
+from daskglm.data.values import Place
 from daskglm.frames.design import Design
 from daskglm.frames.fitted import design_of
 from daskglm.frames.learn import refuse_no_levels, seen, together
-from daskglm.frames.read import RawFrame, is_plain, read
+from daskglm.frames.read import Codes, RawFrame, is_plain, read
 from daskglm.frames.schema import Schema
 from daskglm.kernels.coded_rows import Coded
 
@@ -33,6 +34,11 @@ class How(NamedTuple):
     penalised: Callable[[str], bool]
     intercept: bool
     threads: int = 1
+
+
+# Computes delayed parts on a cluster, and small results of them: returns the latter, and futures of
+# the parts.
+Look = Callable[[Sequence[Any], Sequence[Any]], tuple[list[Any], tuple[Any, ...]]]
 
 
 class Table(NamedTuple):
@@ -74,7 +80,7 @@ def _is_old(dtype: Any) -> bool:
     return is_plain(dtype) or getattr(dtype, "kind", "O") in "bMmc"
 
 
-def learn(X: Any, beside: Mapping[str, Any], how: How, *, client: Any, keep: bool) -> Table:
+def learn(X: Any, beside: Mapping[str, Any], how: How, *, look: Look | None, keep: bool) -> Table:
     """Learn the design of a table, and return its rows by codes.
 
     Cost: one pass over the rows, in which partitions are read and kept, unless they are not to be.
@@ -84,8 +90,8 @@ def learn(X: Any, beside: Mapping[str, Any], how: How, *, client: Any, keep: boo
     X : pandas or dask DataFrame
     beside : dict
         What is beside X: values, names of columns, numbers for all rows, or None.
-    client : distributed.Client, optional
-        Where partitions are read; None: in this process.
+    look : callable, optional
+        Reads partitions on a cluster; None: they are read in this process.
     keep : bool
         Whether they are kept in memory once they are read.
 
@@ -93,19 +99,21 @@ def learn(X: Any, beside: Mapping[str, Any], how: How, *, client: Any, keep: boo
     ------
     ValueError
         For tables that no design can be made of.
+    MemoryError
+        For partitions that cannot be kept.
     """
     named = {name: value for name, value in beside.items() if isinstance(value, str)}
     have_columns(X, named.values())
     features = [name for name in X.columns if name not in named.values()]
     _check_features(features, named)
     schema = how.schema
-    wanted = _Kinds(_coded_anyhow(schema), tuple(schema.numeric or ()))
+    wanted = _Kinds(features, _coded_anyhow(schema), tuple(schema.numeric or ()))
     if not is_dask(X):
-        raw = read(X[features], wanted.factors, wanted.numeric, Place(), how.threads)
+        raw = wanted.read(X, Place(), how.threads)
         found = [seen(raw, schema)]
     else:
-        parts = _read_parts(X, beside, features, named, wanted)
-        found, parts = _seen_of(parts, schema, client, keep)
+        parts = _read_parts(X, beside, named, wanted)
+        found, parts, held = _seen_of(parts, schema, look, keep)
     whole = together([part for part in found if part.n] or found[:1])
     refuse_no_levels(whole, _coded_anyhow(schema))
     design = design_of(
@@ -114,7 +122,7 @@ def learn(X: Any, beside: Mapping[str, Any], how: How, *, client: Any, keep: boo
     if not is_dask(X):
         encoded = partial(_here, X, raw, beside, named)
     else:
-        encoded = partial(_lazily, parts, beside)
+        encoded = partial(_lazily, parts, beside, held=held, now=keep and look is None)
     return Table(*encoded(design), design, encoded)
 
 
@@ -130,7 +138,7 @@ def encode(
     have_columns(X, named.values())
     if not is_dask(X):
         return _here(X, design.read(X, Place()), beside, named, design, weigh=weigh)
-    parts = _read_parts(X, beside, None, named, design)
+    parts = _read_parts(X, beside, named, design)
     return _lazily(parts, beside, design, weigh=weigh)
 
 
@@ -164,10 +172,15 @@ def _weights(given: Any, left_out: np.ndarray | None) -> Any:
 
 # ---- partition by partition
 class _Kinds(NamedTuple):
-    """Columns that are levels, or numbers, whatever their dtype."""
+    """Columns, and those that are levels, or numbers, whatever their dtype."""
 
+    columns: list[str]
     factors: tuple[str, ...]
     numeric: tuple[str, ...]
+
+    def read(self, frame: Any, place: Place, threads: int = 1) -> RawFrame:
+        """Read the columns of a pandas frame."""
+        return read(frame[self.columns], self.factors, self.numeric, place, threads)
 
 
 class _Part(NamedTuple):
@@ -178,46 +191,50 @@ class _Part(NamedTuple):
 def _read_parts(
     X: Any,
     beside: Mapping[str, Any],
-    features: Sequence[str] | None,
     named: Mapping[str, str],
     how: Design | _Kinds,
 ) -> list[tuple[Any, Any]]:
     """Return delayed parts, and the delayed bundles that they are read from."""
     one, of = dask.delayed(_read_part), dask.delayed(how, traverse=False)
-    given = like_partitions(X, _values(beside))
+    given = like_partitions(X, with_constants(beside))
     found = bundles(X, given)
-    return [(one(part, Place(i), features, dict(named), of), part) for i, part in enumerate(found)]
+    return [(one(part, Place(i), dict(named), of), part) for i, part in enumerate(found)]
 
 
 def _read_part(
     bundle: dict[str, Any],
     place: Place,
-    features: Sequence[str] | None,
     named: Mapping[str, str],
     how: Design | _Kinds,
 ) -> _Part:
     X, given = unbundle(bundle, place)
-    if isinstance(how, Design):
-        raw = how.read(X, place)
-    else:
-        raw = read(X[list(features or ())], how.factors, how.numeric, place)
-    return _Part(raw, given | {name: X[column] for name, column in named.items()})
+    return _Part(how.read(X, place), given | {name: X[column] for name, column in named.items()})
 
 
 def _seen_of(
-    parts: list[tuple[Any, Any]], schema: Schema, client: Any, keep: bool
-) -> tuple[list[Any], list[tuple[Any, Any]]]:
-    """Return what all partitions have, and the parts, which are in memory now if they are kept."""
-    reads = [part for part, _ in parts]
-    if keep:
-        reads = list(dask.persist(*reads)) if client is None else list(client.persist(reads))
+    parts: list[tuple[Any, Any]], schema: Schema, look: Look | None, keep: bool
+) -> tuple[list[Any], list[tuple[Any, Any]], tuple[Any, ...]]:
+    """Return what all partitions have, the parts, and futures of those that a cluster keeps."""
+    reads, held = [part for part, _ in parts], ()
+    if keep and look is None:
+        reads = list(map(_as_delayed, compute_here(reads, _bytes_of_part)))
     one, of = dask.delayed(_seen_part), dask.delayed(schema, traverse=False)
     wanted = [one(part, of) for part in reads]
-    if client is None:
+    if look is None:
         found = list(dask.compute(*wanted))
     else:
-        found = client.gather(client.compute(wanted), asynchronous=False)
-    return found, list(zip(reads, (bundle for _, bundle in parts), strict=True))
+        found, held = look(reads if keep else [], wanted)
+    return found, list(zip(reads, (bundle for _, bundle in parts), strict=True)), held
+
+
+def _as_delayed(value: Any) -> Any:
+    return dask.delayed(value, traverse=False)
+
+
+def _bytes_of_part(part: _Part) -> int:
+    columns = [c.codes if isinstance(c, Codes) else c for c in part.raw.columns.values()]
+    beside = (values for values in part.beside.values() if hasattr(values, "nbytes"))
+    return sum(int(values.nbytes) for values in (*columns, *beside))
 
 
 def _seen_part(part: _Part, schema: Schema) -> Any:
@@ -231,25 +248,33 @@ def _lazily(
     *,
     weigh: bool = True,
     dense: None = None,
+    held: tuple[Any, ...] = (),
+    now: bool = False,
 ) -> tuple[Named, dict[str, Any]]:
+    """Return delayed rows and what is beside them; `now`: of parts in memory, which may go then."""
     weigh = weigh and any(factor.left_out for factor in design.of_absorbed)
     one = dask.delayed(_encode_some if weigh else _encode_part)
     of, get = dask.delayed(design, traverse=False), dask.delayed(_get)
     rows = [one(part, of, Place(i)) for i, (part, _) in enumerate(parts)]
     values: dict[str, Any] = {}
-    for name, given in beside.items():
+    for name, given in with_constants(beside).items():
         if weigh and name == "sample_weight":
             weights = dask.delayed(_weights_of)
             found = zip(rows, parts, strict=True)
             values[name] = [weights(encoded, part) for encoded, (part, _) in found]
-        elif given is None or _constant(name, given) is not None:
+        elif given is None or isinstance(given, float):
             values[name] = given
         else:
             values[name] = [get(part, name) for part, _ in parts]
     if weigh:
         first = dask.delayed(_first)
         rows = [first(encoded) for encoded in rows]
-    return Named(rows, design.names, tuple(bundle for _, bundle in parts)), values
+    if now:
+        lists = {name: each for name, each in values.items() if isinstance(each, list)}
+        rows, lists = dask.compute(rows, lists)
+        rows = list(map(_as_delayed, rows))
+        values |= {name: list(map(_as_delayed, each)) for name, each in lists.items()}
+    return Named(rows, design.names, tuple(bundle for _, bundle in parts), held), values
 
 
 def _encode_part(part: _Part, design: Design, place: Place) -> Any:
@@ -275,24 +300,11 @@ def _get(part: _Part, name: str) -> Any:
 
 
 # ---- checks
-def _constant(name: str, given: Any) -> float | None:
-    return constant(given, name) if name in CONSTANTS else None
-
-
-def _values(beside: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is beside X, with numbers for all rows as floats."""
-    found = {}
-    for name, given in beside.items():
-        number = _constant(name, given)
-        found[name] = given if number is None else number
-    return found
-
-
 def _check_features(features: list[Any], named: Mapping[str, str]) -> None:
     if wrong := [name for name in features if not isinstance(name, str)]:
         raise TypeError(
             f"X has columns of levels, and a column name that is no text: {wrong[0]!r}. Convert "
-            "names: X.columns = X.columns.astype(str)"
+            "names: X.columns = list(map(str, X.columns))"
         )
     if not features:
         raise ValueError(

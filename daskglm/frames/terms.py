@@ -109,6 +109,11 @@ class Factor:
         return places | dict.fromkeys(self.rare, len(self.levels))
 
     @functools.cached_property
+    def _by_name(self) -> dict[str, int]:
+        """Code of each level by its text: numbers of Parquet are text where files are CSV."""
+        return {str(level): code for level, code in self.places.items()}
+
+    @functools.cached_property
     def table(self) -> Table:
         """One column for each slot but the base."""
         column_of = np.arange(len(self.slots))
@@ -167,7 +172,8 @@ class Factor:
             instead = self.base if self.base >= 0 else self.usual
         to = np.full(len(column.levels) + 1, -1, np.int64)
         for k, level in enumerate(column.levels):
-            to[k] = self.places.get(level, -1)
+            found = self.places.get(level)
+            to[k] = self._by_name.get(str(level), -1) if found is None else found
         to[-1] = len(self.slots) - 1 if self.has_missing else -1
         left_out = None
         if self.left_out:

@@ -8,6 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+# Dtypes of the arrays with a row for each row.
+KINDS = (
+    ("narrow", np.uint8),
+    ("middle", np.uint16),
+    ("wide", np.uint32),
+    ("dense", np.float32, np.float64),
+)
+
 
 class Tables(NamedTuple):
     """What the levels of all code columns stand for, shared by the blocks of a data set.
@@ -17,7 +25,7 @@ class Tables(NamedTuple):
     Parameters
     ----------
     first : (p,) int64 array
-        Number of each code column's first level among all levels.
+        Number of each code column's first level among all levels, ascending from 0.
     indptr : (levels + 1,) int64 array
         Where each level's row begins in `columns` and `values`. A row may be empty (a reference
         level, or a missing value), a single one, or the values of a basis.
@@ -43,7 +51,7 @@ class Coded:
     """Rows with a code in each of some columns, and numbers in others.
 
     A row is the sum of its levels' rows of the tables, and then the numbers. Code columns are
-    counted in the order narrow, middle, wide. Codes are trusted to be within their levels.
+    counted in the order narrow, middle, wide. `coded_checks.checked` looks at the codes.
 
     Parameters
     ----------
@@ -57,6 +65,17 @@ class Coded:
     wide: np.ndarray
     dense: np.ndarray
     tables: Tables
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for arrays of other dtypes, dimensions or lengths."""
+        for (name, *dtypes), part in zip(KINDS, self.parts, strict=True):
+            if not isinstance(part, np.ndarray) or part.ndim != 2 or part.dtype not in dtypes:
+                raise ValueError(
+                    f"{name} of coded rows is {told(part)}, not an array of two "
+                    f"dimensions and dtype {' or '.join(np.dtype(dtype).name for dtype in dtypes)}"
+                )
+        if len(rows := {len(part) for part in self.parts}) > 1:
+            raise ValueError(f"the arrays of coded rows have {sorted(rows)} rows")
 
     @property
     def parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -108,3 +127,10 @@ class Coded:
         for first, codes in zip(tables.first, columns, strict=True):
             found += levels[codes.astype(np.intp) + first]
         return found
+
+
+def told(part: Any) -> str:
+    """Return what an error says of something that is no such array."""
+    if not isinstance(part, np.ndarray):
+        return f"a {type(part).__name__}"
+    return f"of dtype {part.dtype} and shape {part.shape}"

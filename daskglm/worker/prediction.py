@@ -56,15 +56,18 @@ def decision_values(
     if on_device(X):
         return _finite(_on_device(float_rows(X, place), coef) + intercept)
     if isinstance(X, Coded):
-        return _finite(X @ coef.T + intercept)
-    X = checked_rows(X, place)
-    X = frame_rows(X, place) if hasattr(X, "iloc") else X
-    X = X if sp.issparse(X) else np.asarray(X)
+        X = float_rows(X, place)
+    else:
+        X = checked_rows(X, place)
+        X = frame_rows(X, place) if hasattr(X, "iloc") else X
+        X = X if sp.issparse(X) else np.asarray(X)
     if X.ndim != 2 or X.shape[1] != coef.shape[1]:
         width = f"{X.shape[1]} features" if X.ndim == 2 else f"{X.ndim} dimension(s)"
         raise ValueError(
             f"{place}X has {width}, but the model is expecting {coef.shape[1]} features"
         )
+    if isinstance(X, Coded):
+        return _finite(X @ coef.T + intercept)
     scores = np.empty((X.shape[0], len(coef)))
     for lo in range(0, X.shape[0], ROWS):
         part = X[lo : lo + ROWS]

@@ -224,3 +224,81 @@ def test_delayed_blocks_are_joined():
     one = daskglm.fit(parts, labels, tol=1e-10, solver="newton")
     other = daskglm.fit(SPARSE, TWO, tol=1e-10, solver="newton")
     np.testing.assert_allclose(coefficients(one), coefficients(other), atol=1e-8)
+
+
+# ---- rows from elsewhere
+def with_code(part, column, code):
+    codes = getattr(X, part).copy()
+    codes[N - 1, column] = code
+    return replace(X, **{part: codes})
+
+
+def with_tables(**changed):
+    return replace(X, tables=X.tables._replace(**changed))
+
+
+def with_entry(name, at, value):
+    values = getattr(X.tables, name).copy()
+    values[at] = value
+    return with_tables(**{name: values})
+
+
+FIRST, INDPTR, STORED = X.tables.first, X.tables.indptr, X.tables.columns
+FOREIGN = {
+    "a code of one byte": (lambda: with_code("narrow", 0, 5), "column 0 has the code 5, of 5 lev"),
+    "a code of two bytes": (lambda: with_code("middle", 0, 60_000), "code 60000, of 30 levels"),
+    "a code of four bytes": (lambda: with_code("wide", 0, 2**32 - 1), "code 4294967295, of 7"),
+    "signed codes": (lambda: replace(X, narrow=X.narrow.astype(np.int8)), "narrow.*dtype int8"),
+    "wide codes": (lambda: replace(X, middle=X.middle.astype(np.int64)), "middle.*dtype int64"),
+    "codes in one dimension": (lambda: replace(X, wide=X.wide[:, 0]), "wide .*two dimensions"),
+    "no numbers": (lambda: replace(X, dense=None), "dense .* is a NoneType"),
+    "whole numbers": (lambda: replace(X, dense=X.dense.astype(int)), "float32 or float64"),
+    "fewer rows": (lambda: replace(X, dense=X.dense[1:]), r"have \[1499, 1500\] rows"),
+    "fewer columns": (lambda: replace(X, wide=X.wide[:, :0]), "4 code columns have tables"),
+    "a list": (lambda: with_tables(first=list(FIRST)), "tables.first is a list"),
+    "float32 values": (lambda: with_tables(values=X.tables.values.astype("f")), "values is .*f"),
+    "an infinite value": (lambda: with_entry("values", 3, np.inf), "values are not all finite"),
+    "a negative column": (lambda: with_entry("columns", 0, -1), "not all from 0 to"),
+    "a column beyond": (lambda: with_entry("columns", -1, X.tables.width), "not all from 0 to"),
+    "a column of another": (lambda: with_entry("columns", -1, 0), "which one before it has|ascend"),
+    "a narrow table": (lambda: with_tables(width=X.tables.width - 1), "not all from 0 to"),
+    "a falling indptr": (lambda: with_entry("indptr", 3, INDPTR[-1]), "does not ascend from 0"),
+    "a long indptr": (lambda: with_entry("indptr", -1, INDPTR[-1] + 9), "indptr ends at"),
+    "no indptr": (lambda: with_tables(indptr=INDPTR[:0]), "does not ascend from 0"),
+    "ranks twice": (lambda: with_entry("ranks", 0, 1), "a place from 0 on of its own"),
+    "a negative first": (lambda: with_entry("first", 0, -3), "does not ascend from 0"),
+    "a first beyond": (lambda: with_entry("first", -1, len(INDPTR) + 5), "does not ascend from 0"),
+    "columns that fall": (
+        lambda: with_tables(columns=STORED[::-1].copy()),
+        "do not ascend within a level",
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "says"), FOREIGN.values(), ids=FOREIGN)
+def test_rows_that_lead_out_of_their_tables_are_refused(make, says):
+    for ask in (lambda X: daskglm.fit(X, TWO), COUNTED.predict):
+        with pytest.raises(ValueError, match=says):
+            ask(make())
+
+
+COUNTED = daskglm.fit(X, COUNTS, family="poisson", alpha=0.1, max_iter=100)
+
+
+def test_delayed_rows_name_the_partition():
+    parts, labels = [dask.delayed(X), dask.delayed(with_code("narrow", 1, 4))], [TWO, TWO]
+    with pytest.raises(ValueError, match="partition 1, code column 1 has the code 4"):
+        daskglm.fit(parts, list(map(dask.delayed, labels)))
+
+
+def test_other_rows_than_the_models_are_refused():
+    with pytest.raises(ValueError, match=f"X has {WIDE.shape[1]} features.*expecting {D}"):
+        COUNTED.predict(WIDE)
+
+
+def test_every_second_row_and_fortran_order():
+    again = daskglm.fit(X[::2], COUNTS[::2], family="poisson", alpha=0.1)
+    turned = replace(X[::2], dense=np.asfortranarray(X.dense[::2]))
+    same = daskglm.fit(turned, COUNTS[::2], family="poisson", alpha=0.1)
+    np.testing.assert_array_equal(again.coef_, same.coef_)
+    np.testing.assert_allclose(same.predict(turned), same.predict(SPARSE[::2]))

@@ -1,5 +1,6 @@
 """Pipelines: names of encoded columns, columns beside the features by name, and scikit-learn's ways."""
 
+import json
 import pickle
 import warnings
 
@@ -185,6 +186,38 @@ def test_it_is_cloned_pickled_and_sliced(fitted):
     assert fitted.get_params().keys() >= {"model__alpha", "encode__f__drop", "memory"}
     assert isinstance(fitted, sklearn.pipeline.Pipeline)
     assert fitted.named_steps["model"] is fitted[-1]
+
+
+def test_the_last_step_is_saved_with_its_names(tmp_path):
+    model = daskglm.PoissonRegressor(
+        l1_ratio=0.5, penalty_factor={"n__power": 0.0, "f__area_b": 2.0}
+    )
+    pipe = pipeline(model=model).fit(TABLE, "claims", model__exposure="years")
+    rows = pipe[:-1].transform(TABLE)
+    daskglm.save(pipe[-1], tmp_path / "model.json")
+    again = daskglm.load(tmp_path / "model.json")
+    assert list(again.feature_names_out_) == NAMES
+    assert not hasattr(again, "feature_names_in_")
+    np.testing.assert_array_equal(again.predict(rows), pipe[-1].predict(rows))
+    daskglm.save(again, tmp_path / "again.json")
+    files = [tmp_path / name for name in ("model.json", "again.json")]
+    one, other = (json.loads(file.read_text()) for file in files)
+    assert one["feature_names"] == other["feature_names"] == NAMES
+    assert one["told"] is other["told"] is True
+    text = files[0].read_text()
+    for told in ("1", '"yes"', "null"):
+        files[1].write_text(text.replace('"told": true', f'"told": {told}'))
+        with pytest.raises(ValueError, match=r"again.json is damaged: told is"):
+            daskglm.load(files[1])
+    with pytest.raises(ValueError, match=r"cannot save a Pipeline; .*Save the model, its last st"):
+        daskglm.save(pipe, tmp_path / "pipe.json")
+
+
+def test_names_of_the_last_step_are_those_of_its_inference(tmp_path, fitted):
+    daskglm.save(fitted[-1], tmp_path / "model.json")
+    again = daskglm.load(tmp_path / "model.json")
+    rows, claims = fitted[:-1].transform(TABLE), TABLE.claims
+    assert again.inference(rows, claims, exposure=TABLE.years).names == (*NAMES, "intercept")
 
 
 def test_classifiers_have_their_methods():

@@ -500,3 +500,20 @@ def test_a_table_is_fitted_from_an_event_loop(_cluster):
             )
 
     np.testing.assert_allclose(asyncio.run(fit()).coef_, MODEL.coef_, atol=1e-11)
+
+
+# ---- dictionaries of Arrow
+@pytest.mark.parametrize(
+    ("levels", "found"), [(["a", None, "b"], "a (missing) b"), (["a", "b", "a"], "a b")]
+)
+def test_dictionaries_of_arrow_may_have_nulls_and_levels_twice(levels, found):
+    codes = pa.array(np.arange(len(TABLE)) % 3)
+    values = pd.Series(pd.array(pa.DictionaryArray.from_arrays(codes, pa.array(levels))))
+    text = pd.Series([levels[k % 3] for k in range(len(TABLE))], dtype="str")
+    schema = {"missing": "level"}
+    one, other = (
+        daskglm.fit(pd.DataFrame({"d": each}), TABLE.claims, family="poisson", schema=schema)
+        for each in (values.astype(pd.ArrowDtype(values.array._pa_array.type)), text)
+    )
+    assert sorted(one.feature_names_out_) == sorted(f"d[{level}]" for level in found.split())
+    np.testing.assert_array_equal(one.coef_, other.coef_)

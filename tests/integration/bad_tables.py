@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 FIT = ("fit", "estimator", "dask", "cv", "path")
 MEMORY = ("fit", "estimator", "cv", "path")  # that dask has no such frame for
@@ -73,6 +74,88 @@ COLUMNS = [
     Bad("text, then numbers", each(lambda i: i or "x"), "row 1, column 'd' is 1, but row 0 'x'"),
     Bad("numbers, then text", each(lambda i: 0.5 if i < 9 else "x"), "row 9, .*'x', but row 0 0.5"),
     Bad("text, then bytes", each(lambda i: b"y" if i else "x"), "row 1, column 'd' is b'y'"),
+    Bad(
+        "bytes", each(lambda i: b"ab"[i % 2 :]), "'d' has values .* levels, such as b'ab', a bytes"
+    ),
+    Bad("tuples", each(lambda i: (i % 2, 1)), r"row 0, column 'd' is \(0, 1\), a tuple"),
+    Bad("booleans and numbers", each(lambda i: i % 3 or True), "row 1, .* is 1, but row 0 True"),
+    Bad(
+        "categories of tuples",
+        lambda t: t.assign(d=pd.Categorical([(i % 2, 1) for i in range(len(t))])),
+        r"column 'd' has the level \(0, 1\), a tuple: levels are text",
+        MEMORY,
+    ),
+    Bad(
+        "categories of bytes that are no text",
+        lambda t: t.assign(d=pd.Categorical([bytes([200 + i % 2]) for i in range(len(t))])),
+        r"column 'd' has the level b'\\xc8', a bytes",
+        MEMORY,
+    ),
+    Bad(
+        "categories of text and numbers",
+        lambda t: t.assign(d=pd.Categorical([("a", 1)[i % 2] for i in range(len(t))])),
+        r"'d' has levels of several types \(int, str\)",
+        MEMORY,
+    ),
+    Bad(
+        "categories of booleans and numbers",
+        lambda t: t.assign(d=pd.Categorical(np.array([True, 2], object)[np.arange(len(t)) % 2])),
+        r"'d' has levels of several types \(bool, int\)",
+        MEMORY,
+    ),
+    Bad(
+        "levels that are infinite",
+        each(lambda i: i % 3 / (i % 2) if i % 2 else np.inf),
+        "column 'd' has the level inf, a float",
+        FIT,
+        {"categories": ["month", "d"]},
+    ),
+    Bad(
+        "numbers beyond floats",
+        each(lambda i: 10**400 + i),
+        "row 0, column 'd' is 1000.*0000",
+        MEMORY,
+    ),
+    Bad(
+        "levels beyond 64 bits",
+        each(lambda i: 2**70 + i % 3),
+        "column 'd' has values",
+        MEMORY,
+        {"categories": ["d"]},
+    ),
+    Bad(
+        "binary of Arrow",
+        lambda t: t.assign(d=pd.Series([b"a"] * len(t), dtype=pd.ArrowDtype(pa.binary()))),
+        "column 'd' has dtype binary.*make columns of them",
+    ),
+    Bad(
+        "a column named like a coefficient",
+        lambda t: t.assign(**{"area[b]": 1.0 * t.age}),
+        r"two coefficients would have the name 'area\[b\]'",
+    ),
+    Bad(
+        "a level named like those that miss it",
+        each(lambda i: ("(missing)", None, "x")[i % 3]),
+        r"two coefficients would have the name 'd\[\(missing\)\]'",
+        FIT,
+        {"missing": "level"},
+    ),
+    Bad(
+        "a level named like the rare ones",
+        each(lambda i: ("(rare)", "x")[i % 2] if i else "seldom"),
+        r"two coefficients would have the name 'd\[\(rare\)\]'",
+        FIT,
+        {"min_count": 2},
+    ),
+    Bad("no rows", lambda t: t.iloc[:0], "X has no rows", ("fit", "estimator", "path")),
+    Bad(
+        "names of several levels",
+        lambda t: t[["area", "age"]].set_axis(
+            pd.MultiIndex.from_tuples([("a", "x"), ("a", "y")]), axis=1
+        ),
+        r"no column 'claims'|no text: \('a', 'x'\).*list\(map\(str",
+        MEMORY,
+    ),
     Bad("identifiers", each(lambda i: f"id {i}"), "'d' has 1,200 levels in 1,200 rows.*Drop it"),
     Bad(
         "categories that identify",
