@@ -1,11 +1,13 @@
 """Newton's method that eliminates large factors: passes, seconds, peak memory.
 
-    python -m benchmarks.elimination [rows] [levels] [numbers] [second] [--counts] [--glum]
+    python -m benchmarks.elimination [rows] [levels] [numbers] [second]
+        [--counts] [--glum] [--pyfixest PYTHON]
 
 Rows are drawn with a seed: levels by Zipf's law, so that many have few rows, and numbers; and
 levels of a second factor, if there is one, all alike. The target is a class with a logit of all.
-With `--counts` it is a count, and the fit has no penalty. With `--glum` that package fits the same
-rows of classes in a process of its own, if it is installed.
+With `--counts` it is a count, and the factors are absorbed, without a penalty. With `--glum` that
+package fits the same rows of classes in a process of its own, if it is installed; with
+`--pyfixest` that one fits the counts, by the interpreter that has it.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import resource
 import subprocess
 import sys
 import time
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -39,7 +42,7 @@ def table(n: int, levels: int, numbers: int, second: int, *, counts: bool) -> pd
         frame["second"] = pd.Categorical.from_codes(others, names(second))
         z += rng.normal(size=second)[others] / 3.0
     if counts:
-        frame["y"] = 1.0 + rng.poisson(np.exp(0.3 * z + 1.0))
+        frame["y"] = rng.poisson(np.exp(0.3 * z + 1.0)).astype(float)
     else:
         frame["y"] = (rng.random(n) < 1.0 / (1.0 + np.exp(-z))).astype(np.int64)
     return frame
@@ -60,17 +63,48 @@ def fit_daskglm(frame: pd.DataFrame, solver: str, numbers: int, *, counts: bool)
     import daskglm
 
     how = {"tol": 1e-9, "solver": solver, "C": np.inf if counts else 1.0 / STRENGTH}
+    factors = [name for name in ("level", "second") if name in frame]
     if counts:
-        how["loss"] = "poisson"
+        how |= {"loss": "poisson", "schema": {"absorb": factors}}
+        warnings.simplefilter("ignore", daskglm.LeftOutWarning)
     second = 1000 if "second" in frame else 0
     daskglm.fit(table(20_000, 3000, numbers, second, counts=counts), "y", **how)  # compiles
-    before, began = peak_mib(), time.perf_counter()
-    report = daskglm.fit(frame, "y", **how).report_
-    seconds = time.perf_counter() - began
+    before, began, cpu = peak_mib(), time.perf_counter(), time.process_time()
+    model = daskglm.fit(frame, "y", **how)
+    seconds, cpu, report = time.perf_counter() - began, time.process_time() - cpu, model.report_
+    fitted = f"objective {report.objective:.10g}"
+    fitted = f"coefficient {model.coef_[0]:.10g}" if counts else fitted
+        f"coefficient {model.coef_[0]:.10g}" if counts else f"objective {report.objective:.10g}"
+    )
     print(
         f"daskglm {report.solver}: {report.passes:.1f} passes, {report.seconds:.2f} s to solve, "
-        f"{seconds:.2f} in all, gap {report.relative_gap:.1e}, objective {report.objective:.10g}, "
+        f"{seconds:.2f} in all ({cpu:.2f} of CPU), gap {report.relative_gap:.1e}, {fitted}, "
         f"{before:,.0f} MiB before, {peak_mib():,.0f} at its peak; {report.why}",
+        flush=True,
+    )
+    if counts:
+        began = time.perf_counter()
+        found = model.inference(frame, "y", covariance="cluster", clusters="level")
+        seconds = time.perf_counter() - began
+        print(f"    inference by clusters: {seconds:.2f} s, error {found.bse.iloc[0]:.8g}")
+
+
+def fit_pyfixest(frame: pd.DataFrame, numbers: int) -> None:
+    """Fit counts by pyfixest, with clustered errors, and print a line."""
+    import pyfixest
+
+    second = 1000 if "second" in frame else 0
+    of = " + ".join(["level", "second"] if second else ["level"])
+    formula = f"y ~ {' + '.join(f'x{j}' for j in range(numbers))} | {of}"
+    how = {"vcov": {"CRV1": "level"}, "ssc": pyfixest.ssc(k_fixef="full")}
+    pyfixest.fepois(formula, data=table(20_000, 3000, numbers, second, counts=True), **how)
+    before, began, cpu = peak_mib(), time.perf_counter(), time.process_time()
+    model = pyfixest.fepois(formula, data=frame, **how)
+    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+    print(
+        f"pyfixest: {seconds:.2f} s with inference ({cpu:.2f} of CPU), "
+        f"coefficient {float(model.coef().iloc[0]):.10g}, error {float(model.se().iloc[0]):.8g}, "
+        f"{before:,.0f} MiB before, {peak_mib():,.0f} at its peak",
         flush=True,
     )
 
@@ -105,6 +139,7 @@ def main(given: list[str]) -> None:
     parser.add_argument("sizes", type=int, nargs="*", default=[])
     parser.add_argument("--counts", action="store_true")
     parser.add_argument("--glum", action="store_true")
+    parser.add_argument("--pyfixest", metavar="PYTHON")
     parser.add_argument("--only")
     chosen = parser.parse_args(given)
     sizes = [*chosen.sizes, *[1_000_000, 100_000, 30, 0][len(chosen.sizes) :]]
@@ -112,15 +147,19 @@ def main(given: list[str]) -> None:
         frame = table(*sizes, counts=chosen.counts)
         if chosen.only == "glum":
             fit_glum(frame)
+        elif chosen.only == "pyfixest":
+            fit_pyfixest(frame, sizes[2])
         else:
             fit_daskglm(frame, chosen.only, sizes[2], counts=chosen.counts)
         return
     shape = f"{sizes[0]:,} rows, {sizes[1]:,} levels, {sizes[2]} numbers"
     print(f"{shape}, a second factor of {sizes[3]:,}" if sizes[3] else shape, flush=True)
-    for each in ("newton", "auto", *(["glum"] if chosen.glum else [])):
-        command = [sys.executable, "-m", "benchmarks.elimination", *map(str, sizes)]
-        command += ["--counts"] if chosen.counts else []
-        subprocess.run([*command, "--only", each], check=False)
+    contestants = {"newton": sys.executable, "auto": sys.executable}
+    contestants |= {"glum": sys.executable} if chosen.glum else {}
+    contestants |= {"pyfixest": chosen.pyfixest} if chosen.pyfixest else {}
+    for each, python in contestants.items():
+        command = [python, "-m", "benchmarks.elimination", *map(str, sizes), "--only", each]
+        subprocess.run([*command, *(["--counts"] if chosen.counts else [])], check=False)
 
 
 if __name__ == "__main__":
