@@ -11,9 +11,7 @@ import scipy.sparse as sp
 from daskglm.kernels.chosen import within_callers
 from daskglm.kernels.coded_rows import Coded
 from daskglm.kernels.csr import add_by_code as csr_add_by_code
-from daskglm.kernels.csr import add_moments as csr_add_moments
 from daskglm.kernels.csr import count_signs as csr_count_signs
-from daskglm.kernels.csr import spread as csr_spread
 from daskglm.kernels.records import read_only
 from daskglm.system.compiled import compiled
 
@@ -119,19 +117,6 @@ def add_by_code(X: Any, values: Any, codes: Any, start: int, stop: int, out: Any
     """Add [X 1] times `values` to the rows of `out` (codes, d + 1) that `codes` name."""
     for run, rows in _runs(X, start, stop):
         csr_add_by_code(rows, values[run], codes[run], 0, run.stop - run.start, out)
-
-
-def spread(X: Any, centre: Any, scale: float, start: int, stop: int, sums: Any) -> None:
-    """Add what `requests.Spread` asks for over [start, stop) to `sums` (2 d + 1,)."""
-    for run, rows in _runs(X, start, stop):
-        csr_spread(rows, centre, scale, 0, run.stop - run.start, sums)
-
-
-def add_moments(X: Any, weight: Any, start: int, stop: int, sums: Any, squares: Any) -> None:
-    """Do what `dense.add_moments` does."""
-    for run, rows in _runs(X, start, stop):
-        here = weight[run] if len(weight) else weight
-        csr_add_moments(rows, here, 0, run.stop - run.start, sums, squares)
 
 
 def count_signs(X: Any, kinds: Any, start: int, stop: int, above: Any, below: Any) -> None:
