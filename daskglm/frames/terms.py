@@ -18,6 +18,7 @@ from sklearn.preprocessing import SplineTransformer
 from daskglm.core.arguments import shown
 from daskglm.data.values import Place
 from daskglm.frames.read import Codes, Level, plain_level, width_of
+from daskglm.kernels.codes import exchange
 
 RARE, MISSING = "(rare)", "(missing)"
 # Degree of splines.
@@ -130,16 +131,17 @@ class Factor:
         for k, level in enumerate(column.levels):
             to[k] = self.places.get(level, -1)
         to[-1] = len(self.slots) - 1 if self.has_missing else -1
-        codes, unseen = to[column.codes], None
-        if (to < 0).any() and (unknown := codes < 0).any():
+        absent, unseen = to < 0, None
+        if absent.any() and (unknown := exchange(column.codes, absent)).any():
             which = np.unique(column.codes[unknown])
             levels = tuple(column.levels[k] if k < len(column.levels) else None for k in which)
             if self.unseen == "error":
                 i = int(np.argmax(unknown))
                 raise ValueError(_unseen_error(self, column, int(column.codes[i]), place.row(i)))
             unseen = Unseen(int(unknown.sum()), levels)
-            codes[unknown] = instead
-        return Coding(codes.astype(width_of(len(self.slots) + 1)), None, unseen)
+        to[absent] = instead
+        codes = exchange(column.codes, to.astype(width_of(len(self.slots) + 1)))
+        return Coding(codes, None, unseen)
 
 
 def _unseen_error(factor: Factor, column: Codes, code: int, row: str) -> str:
@@ -162,7 +164,7 @@ def as_codes(column: Any) -> Codes:
     if isinstance(column, Codes):
         return column
     levels, codes = np.unique(column[~np.isnan(column)], return_inverse=True)
-    places = np.full(len(column), len(levels), np.int64)
+    places = np.full(len(column), len(levels), width_of(len(levels) + 1))
     places[~np.isnan(column)] = codes
     return Codes(places, tuple(map(plain_level, levels.tolist())))
 
@@ -232,7 +234,7 @@ class Basis:
                 values.append(float(level))
             to[k] = places[level]
         table = None if len(values) == len(self.values) else self._table(np.array(values))
-        return Coding(to[column.codes].astype(width_of(len(values) + 1)), table)
+        return Coding(exchange(column.codes, to.astype(width_of(len(values) + 1))), table)
 
     def _table(self, values: np.ndarray) -> Table:
         rows = np.zeros((len(values) + 1, self.columns))
