@@ -74,8 +74,6 @@ def fit_daskglm(frame: pd.DataFrame, solver: str, numbers: int, *, counts: bool)
     seconds, cpu, report = time.perf_counter() - began, time.process_time() - cpu, model.report_
     fitted = f"objective {report.objective:.10g}"
     fitted = f"coefficient {model.coef_[0]:.10g}" if counts else fitted
-        f"coefficient {model.coef_[0]:.10g}" if counts else f"objective {report.objective:.10g}"
-    )
     print(
         f"daskglm {report.solver}: {report.passes:.1f} passes, {report.seconds:.2f} s to solve, "
         f"{seconds:.2f} in all ({cpu:.2f} of CPU), gap {report.relative_gap:.1e}, {fitted}, "

@@ -217,30 +217,31 @@ class Design:
         if not self.terms:
             return dense, None
         left_out = None
+        joined = self._tables
+        parts, columns = _room(joined.sizes, raw.n)
         coded: dict[str, np.ndarray] = {}
-        codings: list[Coding] = []
-        for term in self.terms:
+        tables: list[Table | None] = []
+        for term, column in zip(self.terms, columns, strict=True):
             coding = term.code(raw.columns.get(term.name), coded, place)
-            coded[term.name] = coding.codes
-            codings.append(coding)
             if coding.left_out is not None:
                 left_out = coding.left_out if left_out is None else left_out | coding.left_out
+            tables.append(coding.table)
+            if coding.codes.dtype == column.dtype:  # as it is but for values that the fit lacks
+                column[:] = coding.codes
+            else:
+                column = coding.codes
+            coded[term.name] = column
             if coding.unseen is not None:
                 _warn_unseen(term, coding, place)
-        tables = self._tables
-        if any(coding.table is not None for coding in codings):
-            tables = self._joined(
-                [
-                    term.table if coding.table is None else coding.table
-                    for term, coding in zip(self.terms, codings, strict=True)
-                ]
+        if any(table is not None for table in tables):
+            joined = self._joined(
+                [own or term.table for term, own in zip(self.terms, tables, strict=True)]
             )
-        by_width = _by_width(tables.sizes)
-        narrow, middle, wide = (
-            _stacked([codings[k].codes for k in places], raw.n, dtype)
-            for places, dtype in zip(by_width, (np.uint8, np.uint16, np.uint32), strict=True)
-        )
-        return Coded(narrow, middle, wide, dense, tables.tables), left_out
+            parts, columns = _room(joined.sizes, raw.n)
+            for term, column in zip(self.terms, columns, strict=True):
+                column[:] = coded[term.name]
+        narrow, middle, wide = parts
+        return Coded(narrow, middle, wide, dense, joined.tables), left_out
 
     def codes_of(self, rows: Coded, name: str) -> np.ndarray:
         """Return the codes (n,) of a factor in rows of this design."""
@@ -323,11 +324,14 @@ def _by_width(sizes: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
     return one, two, four
 
 
-def _stacked(columns: list[np.ndarray], n: int, dtype: Any) -> np.ndarray:
-    rows = np.empty((n, len(columns)), dtype)
-    for j, column in enumerate(columns):
-        rows[:, j] = column
-    return rows
+def _room(sizes: Sequence[int], n: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return arrays for codes of n rows, by their widths, and the column of each term there."""
+    parts, columns = [], [np.empty(0)] * len(sizes)
+    for places, dtype in zip(_by_width(sizes), (np.uint8, np.uint16, np.uint32), strict=True):
+        parts.append(np.empty((n, len(places)), dtype))
+        for j, k in enumerate(places):
+            columns[k] = parts[-1][:, j]
+    return parts, columns
 
 
 def _warn_unseen(term: Term, coding: Coding, place: Place) -> None:

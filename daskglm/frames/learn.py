@@ -12,6 +12,7 @@ import numpy as np
 from daskglm.core.arguments import shown
 from daskglm.frames.read import Codes, Level, RawFrame
 from daskglm.frames.schema import Schema
+from daskglm.kernels.codes import count
 
 # Levels from which a column with one for nearly every row is a mistake. Chosen.
 MANY_LEVELS = 100
@@ -88,10 +89,10 @@ def refuse_no_levels(found: Seen, allowed: Sequence[str]) -> None:
                 f"column {name!r} is text that reads as numbers, such as {number!r}: name it in "
                 "numeric, or in categories if these are levels"
             )
-        count = len(column.levels)
-        if count >= MANY_LEVELS and 2 * count > int(column.counts.sum()):
+        many = len(column.levels)
+        if many >= MANY_LEVELS and 2 * many > int(column.counts.sum()):
             raise ValueError(
-                f"column {name!r} has {count:,} levels in {found.n:,} rows, such as "
+                f"column {name!r} has {many:,} levels in {found.n:,} rows, such as "
                 f"{shown(column.levels[0])}: it seems to name rows, or to be text. Drop it; or "
                 "name it in categories, if each level is to have a coefficient"
             )
@@ -114,7 +115,7 @@ def _fraction(levels: Sequence[Level]) -> str | None:
 
 def _of_column(column: Any) -> Levels | Spread:
     if isinstance(column, Codes):
-        counts = np.bincount(column.codes, minlength=len(column.levels) + 1)
+        counts = count(column.codes, len(column.levels) + 1)
         kept = np.flatnonzero(counts[:-1])  # a category may have levels that no row has
         return Levels(tuple(column.levels[k] for k in kept), counts[kept], int(counts[-1]))
     absent = np.isnan(column)
@@ -170,10 +171,10 @@ def _joined(name: str, parts: list[Levels | Spread]) -> Levels | Spread:
         counts = levels[0].counts[[rank[level] for level in order]] if order else levels[0].counts
         return Levels(order, counts, missing)
     rows: dict[Level, int] = {}
-    for level, count in itertools.chain.from_iterable(
+    for level, number in itertools.chain.from_iterable(
         zip(part.levels, part.counts.tolist(), strict=True) for part in levels
     ):
-        rows[level] = rows.get(level, 0) + count
+        rows[level] = rows.get(level, 0) + number
     order = tuple(sorted(rows))
     return Levels(order, np.array([rows[level] for level in order], np.int64), missing)
 

@@ -18,6 +18,7 @@ from sklearn.preprocessing import SplineTransformer
 from daskglm.core.arguments import shown
 from daskglm.data.values import Place
 from daskglm.frames.read import Codes, Level, plain_level, width_of
+from daskglm.kernels.codes import exchange
 
 RARE, MISSING = "(rare)", "(missing)"
 # Degree of splines.
@@ -180,17 +181,18 @@ class Factor:
             gone = set(self.left_out)
             out = np.array([*(level in gone for level in column.levels), False])
             to[out] = self.spare
-            left_out = out[column.codes]
-        codes, unseen = to[column.codes], None
-        if (to < 0).any() and (unknown := codes < 0).any():
+            left_out = exchange(column.codes, out)
+        absent, unseen = to < 0, None
+        if absent.any() and (unknown := exchange(column.codes, absent)).any():
             which = np.unique(column.codes[unknown])
             levels = tuple(column.levels[k] if k < len(column.levels) else None for k in which)
             if self.unseen == "error":
                 i = int(np.argmax(unknown))
                 raise ValueError(_unseen_error(self, column, int(column.codes[i]), place.row(i)))
             unseen = Unseen(int(unknown.sum()), levels)
-            codes[unknown] = instead
-        return Coding(codes.astype(width_of(len(self.slots) + 1)), None, unseen, left_out)
+        to[absent] = instead
+        codes = exchange(column.codes, to.astype(width_of(len(self.slots) + 1)))
+        return Coding(codes, None, unseen, left_out)
 
 
 def _unseen_error(factor: Factor, column: Codes, code: int, row: str) -> str:
@@ -213,7 +215,7 @@ def as_codes(column: Any) -> Codes:
     if isinstance(column, Codes):
         return column
     levels, codes = np.unique(column[~np.isnan(column)], return_inverse=True)
-    places = np.full(len(column), len(levels), np.int64)
+    places = np.full(len(column), len(levels), width_of(len(levels) + 1))
     places[~np.isnan(column)] = codes
     return Codes(places, tuple(map(plain_level, levels.tolist())))
 
@@ -283,7 +285,7 @@ class Basis:
                 values.append(float(level))
             to[k] = places[level]
         table = None if len(values) == len(self.values) else self._table(np.array(values))
-        return Coding(to[column.codes].astype(width_of(len(values) + 1)), table)
+        return Coding(exchange(column.codes, to.astype(width_of(len(values) + 1))), table)
 
     def _table(self, values: np.ndarray) -> Table:
         rows = np.zeros((len(values) + 1, self.columns))

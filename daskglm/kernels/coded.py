@@ -27,13 +27,15 @@ from daskglm.kernels.coded_columns import factor_ranges, level_ranges
 from daskglm.kernels.coded_csr import add_by_code as add_by_code
 from daskglm.kernels.coded_csr import level_of
 from daskglm.kernels.coded_csr import matrix_of as matrix_of
-from daskglm.kernels.coded_csr import spread as spread
 from daskglm.kernels.coded_gram import add_outer as add_outer
 from daskglm.kernels.coded_gram import finish_gram as finish_gram
 from daskglm.kernels.coded_gram import room as room
-from daskglm.kernels.coded_moments import add_moments as add_moments
-from daskglm.kernels.coded_moments import count_signs as count_signs
+from daskglm.kernels.coded_levels import add_products, add_slopes, by_level, from_levels
 from daskglm.kernels.coded_rows import Coded, Tables
+from daskglm.kernels.coded_totals import add_moments as add_moments
+from daskglm.kernels.coded_totals import count_signs as count_signs
+from daskglm.kernels.coded_totals import spread as spread
+from daskglm.kernels.coded_totals import squared_norms as squared_norms
 from daskglm.kernels.dense import add_squares as dense_add_squares
 from daskglm.kernels.dense import axpy as dense_axpy
 from daskglm.kernels.dense import backward as dense_backward
@@ -165,19 +167,6 @@ def run_rows(X):  # type: ignore[no-untyped-def]
     return ALL
 
 
-@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
-def by_level(X, w):  # type: ignore[no-untyped-def]
-    """Return the products (levels,) of the tables with w."""
-    indptr, columns, values = X[5], X[6], X[7]
-    out = np.empty(len(indptr) - 1)
-    for level in range(len(out)):
-        total = 0.0
-        for q in range(indptr[level], indptr[level + 1]):
-            total += values[q] * w[np.uint64(columns[q])]
-        out[level] = total
-    return out
-
-
 @within_callers()
 def prepared(X, w):  # type: ignore[no-untyped-def]
     """Return products by level, and padded coefficients of numbers."""
@@ -190,17 +179,6 @@ def gathered(X, d, sums):  # type: ignore[no-untyped-def]
     return np.zeros(len(X[5]) - 1), dense_gathered(X[3], X[3].shape[1], sums)
 
 
-@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
-def from_levels(X, levels, out):  # type: ignore[no-untyped-def]
-    """Add the tables' transpose times sums by level to `out`; they begin again at zero."""
-    indptr, columns, values = X[5], X[6], X[7]
-    for level in range(len(levels)):
-        total = levels[level]
-        for q in range(indptr[level], indptr[level + 1]):
-            out[np.uint64(columns[q])] += values[q] * total
-        levels[level] = 0.0
-
-
 @within_callers()
 def flush(X, d, gradient, sums):  # type: ignore[no-untyped-def]
     """Add what a run gathered to the sums; the next begins at zero."""
@@ -209,58 +187,23 @@ def flush(X, d, gradient, sums):  # type: ignore[no-untyped-def]
     dense_flush(X[3], X[3].shape[1], numbers, sums[X[9] :])
 
 
-@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
-def _add_products(codes, first, u, start, stop, z):  # type: ignore[no-untyped-def]
-    for i in range(start, stop):
-        row = codes[i]
-        total = 0.0
-        for j in range(len(first)):
-            total += u[np.uint64(first[j]) + np.uint64(row[j])]
-        z[i - start] += total
-
-
-@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
-def _add_slopes(codes, first, slope, start, count, out):  # type: ignore[no-untyped-def]
-    for t in range(count):
-        s = slope[t]
-        if s == 0.0:
-            continue
-        row = codes[start + t]
-        for j in range(len(first)):
-            out[np.uint64(first[j]) + np.uint64(row[j])] += s
-
-
 @within_callers()
 def forward(X, w, b, start, stop, z, ahead):  # type: ignore[no-untyped-def]
     """Compute the margins of the rows [start, stop)."""
-    narrow, middle, wide, floats, first = X[:5]
-    u, padded = w
+    floats, (u, padded) = X[3], w
     if floats.shape[1] > 0:
         dense_forward(floats, padded, b, start, stop, z, ahead)
     else:
         for t in range(stop - start):
             z[t] = b
-    p, q = narrow.shape[1], narrow.shape[1] + middle.shape[1]
-    if p > 0:
-        _add_products(narrow, first[:p], u, start, stop, z)
-    if q > p:
-        _add_products(middle, first[p:q], u, start, stop, z)
-    if len(first) > q:
-        _add_products(wide, first[q:], u, start, stop, z)
+    add_products(X, u, start, stop, z)
 
 
 @within_callers()
 def backward(X, slope, start, count, out, ahead):  # type: ignore[no-untyped-def]
     """Add slopes of the rows to the sums of their levels, and to those of numbers."""
-    narrow, middle, wide, floats, first = X[:5]
-    levels, padded = out
-    p, q = narrow.shape[1], narrow.shape[1] + middle.shape[1]
-    if p > 0:
-        _add_slopes(narrow, first[:p], slope, start, count, levels)
-    if q > p:
-        _add_slopes(middle, first[p:q], slope, start, count, levels)
-    if len(first) > q:
-        _add_slopes(wide, first[q:], slope, start, count, levels)
+    floats, (levels, padded) = X[3], out
+    add_slopes(X, slope, start, count, levels)
     if floats.shape[1] > 0:
         dense_backward(floats, slope, start, count, padded, ahead)
 
@@ -377,18 +320,3 @@ def fetch_rows(X, i, stop):  # type: ignore[no-untyped-def]
 @within_callers()
 def fetch_shared(X, i, v):  # type: ignore[no-untyped-def]
     """Do nothing: only the tables tell which entries of v a row meets."""
-
-
-# ---- called by Python
-@compiled(nogil=True, error_model="numpy")
-def squared_norms(X, start, stop):  # type: ignore[no-untyped-def]
-    """Return the largest squared row norm over [start, stop), and the sum of all.
-
-    The sum is not finite if a value or its square is not.
-    """
-    largest, total = 0.0, 0.0
-    for i in range(start, stop):
-        norm = squared_norm(X, i)
-        total += norm
-        largest = max(largest, norm)
-    return largest, total

@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from daskglm.kernels.chosen import within_callers
 from daskglm.kernels.coded_rows import Coded
 from daskglm.kernels.csr import add_by_code as csr_add_by_code
-from daskglm.kernels.csr import spread as csr_spread
 from daskglm.kernels.records import read_only
 from daskglm.system.compiled import compiled
 
@@ -117,9 +116,3 @@ def add_by_code(X: Any, values: Any, codes: Any, start: int, stop: int, out: Any
     """Add [X 1] times `values` to the rows of `out` (codes, d + 1) that `codes` name."""
     for run, rows in _runs(X, start, stop):
         csr_add_by_code(rows, values[run], codes[run], 0, run.stop - run.start, out)
-
-
-def spread(X: Any, centre: Any, scale: float, start: int, stop: int, sums: Any) -> None:
-    """Add what `requests.Spread` asks for over [start, stop) to `sums` (2 d + 1,)."""
-    for run, rows in _runs(X, start, stop):
-        csr_spread(rows, centre, scale, 0, run.stop - run.start, sums)

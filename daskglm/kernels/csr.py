@@ -385,15 +385,22 @@ def squared_norms(X, start, stop):  # type: ignore[no-untyped-def]
     return largest, total
 
 
-@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
-def spread(X, centre, scale, start, stop, sums):  # type: ignore[no-untyped-def]
-    """Add what `requests.Spread` asks for over [start, stop) to `sums` (2 d + 1,)."""
-    data, indices, indptr = X
-    d, last, whole, rest = len(centre), len(data) - 1, 0.0, 0.0
+@within_callers()
+def squared_size(centre, scale):  # type: ignore[no-untyped-def]
+    """Return the squared norm of a centre over `scale`."""
+    whole, rest = 0.0, 0.0
     for c in centre:  # Kahan's sum: small entries count, however many there are
         term = (c / scale) ** 2 - rest
         before, whole = whole, whole + term
         rest = (whole - before) - term
+    return whole
+
+
+@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
+def spread(X, centre, scale, start, stop, sums):  # type: ignore[no-untyped-def]
+    """Add what `requests.Spread` asks for over [start, stop) to `sums` (2 d + 1,)."""
+    data, indices, indptr = X
+    d, last, whole = len(centre), len(data) - 1, squared_size(centre, scale)
     for i in range(start, stop):
         square = whole
         for p in range(indptr[i], indptr[i + 1]):

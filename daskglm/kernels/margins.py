@@ -72,7 +72,7 @@ def along(
     slopes (m, k + 1) and Hessians (m, k + 1, k + 1), where index k is the constant direction.
     """
     # as many as line searches have, so that one compiled kernel serves any number of them
-    filled = *Z, *(Z[:1] * (MOST_POINTS - len(Z)))
+    filled = *Z, *([np.empty(0)] * (MOST_POINTS - len(Z)))
     _along(law, read_only(y), weight, offset, filled, coefficients, start, stop, out)
 
 

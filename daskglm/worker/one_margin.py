@@ -111,22 +111,19 @@ def along(asked: Asked[EvaluateAlong]) -> Totals:
     law, request, caches, backend = asked.law, asked.request, asked.caches, asked.backend
     read = update_margins(asked, request.points)
     tokens = [token for token, _ in request.points]
-    r, k = len(request.coefficients), len(tokens) + 1
+    r, m = len(request.coefficients), len(tokens) + 1
     constants = np.zeros((r, 1)) if request.constants is None else request.constants
     coefficients = np.concatenate([request.coefficients, constants], axis=1)
-    if not tokens:  # kernels want the margins of a point, at least
-        coefficients = np.concatenate([np.zeros((r, 1)), coefficients], axis=1)
 
     def work(pieces: list[Piece]) -> Totals:
-        m = coefficients.shape[1]
         out = np.zeros(r), np.zeros((r, m)), np.zeros((r, m, m))
         for i, lo, hi in pieces:
             cache = caches[i]
             of = cache.y, cache.weight, cache.offset
-            Z = [cache.margins[t] for t in tokens] or [backend.zeros(len(cache.y))]
-            backend.margins.along(law, *of, tuple(Z), coefficients, lo, hi, out)
+            Z = tuple(cache.margins[t] for t in tokens)
+            backend.margins.along(law, *of, Z, coefficients, lo, hi, out)
         values, slopes, hessians = out
-        return {"values": values, "slopes": slopes[:, -k:], "hessians": hessians[:, -k:, -k:]}
+        return {"values": values, "slopes": slopes, "hessians": hessians}
 
     return {**asked.each(work), "rows": read}
 

@@ -131,9 +131,9 @@ def test_many_pairs_of_levels_are_added_as_sparse_rows():
     X = coded_cases.coded(N, k=2)
     rows = coded.arrays_of(X)
     codes = coded_gram.room(rows, 64, N, True)[1]
-    assert codes.shape == (5, 64 + 16)
+    assert codes.shape[1] == 64 + 16
     codes = coded_gram.room(rows, 64, 10, True)[1]
-    assert codes.shape == (5, 0)
+    assert codes.shape[1] == 0
 
 
 def test_ordered_classes_are_evaluated(both):

@@ -38,6 +38,19 @@ def test_hull_agrees_with_direct_evaluation_without_a_pass(case):
     engine.close()
 
 
+def test_constants_alone_want_no_margins():
+    rng = np.random.default_rng(1)
+    y, weight, offset = rng.poisson(2.0, 1500).astype(float), rng.random(1500), rng.random(1500)
+    constants, law = np.array([[0.3], [-1.0]]), law_of(LOSSES["poisson"].ref)
+    out = np.zeros(2), np.zeros((2, 1)), np.zeros((2, 1, 1))
+    margins.along(law, y, weight, offset, (), constants, 0, 1500, out)
+    for m, (c,) in enumerate(constants):
+        value, slope, curvature = reference("poisson", y, c + offset)
+        np.testing.assert_allclose(out[0][m], weight @ value)
+        np.testing.assert_allclose(out[1][m], [weight @ slope], rtol=1e-9)
+        np.testing.assert_allclose(out[2][m], [[weight @ curvature]])
+
+
 @pytest.mark.parametrize("name", list(LOSSES))
 def test_slopes_and_curvatures_of_some_rows(name):
     n, first, last = 1500, 100, 1300
