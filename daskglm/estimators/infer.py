@@ -71,7 +71,7 @@ def inference_of(
     reported = None
     if design is not None and design.absorbed:
         reported = np.append(design.reported, np.ones(int(record.fit_intercept), bool))
-    if d > MOST_COEFFICIENTS and reported is None:
+    if d > MOST_COEFFICIENTS and reported is None:  # else only what is reported counts
         raise ValueError(
             f"X has {d:,} coefficients, whose covariance takes {8e-9 * d * d:.3g} GB, and several "
             f"times that to be made: inference is for up to {MOST_COEFFICIENTS:,}. Levels of a "

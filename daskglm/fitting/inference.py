@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.certificates.hessian_factor import UNIT, HessianFactor
 from daskglm.core.arguments import check_choice, check_flag, is_number, shown
 from daskglm.core.engine import Engine
 from daskglm.core.inference_requests import InferenceSums, LeverageMeat, ScoresAlong
@@ -18,11 +17,13 @@ from daskglm.core.requests import Problem, ResidualSums, Totals
 from daskglm.data.partitions import Partitions
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.covariance import (
+    MOST_NAMES,
     Covariance,
     check_optimum,
     classical,
     clustered,
     covariance_of,
+    inverse_of,
     sandwich,
 )
 from daskglm.fitting.null_model import null_value
@@ -31,6 +32,7 @@ from daskglm.fitting.setup import loaded
 from daskglm.losses.base import LOGISTIC, Loss
 from daskglm.losses.table import JOINT_LOSSES, find
 from daskglm.objectives.primal import Objective
+from daskglm.solvers.linear_systems import projection
 
 COVARIANCES = ("classical", "HC0", "HC1", "HC2", "HC3", "cluster")
 # Powers of 1 - h, h the leverage, by which scores are divided.
@@ -38,6 +40,11 @@ BY_LEVERAGE = {"HC2": 0.5, "HC3": 1.0}
 DISPERSIONS = ("pearson", "deviance")
 WEIGHTS = ("precision", "frequency")
 PENALIZED = ("effective",)
+# Share of a column's sum of squares that absorbed levels leave, up to which they explain it: their
+# effects are known to 1e-8. Chosen.
+EXPLAINED = 1e-12
+# Numbers of a matrix of a column for each coefficient that is reported, 3.2 GB. Chosen.
+MOST_NUMBERS = 4e8
 
 
 @dataclass(frozen=True)
@@ -379,38 +386,41 @@ def _without_absorbed(
 ) -> _Made:
     """Return the covariance of the coefficients that are reported, without the whole Hessian.
 
-    Columns of its inverse are found by elimination of a factor's levels. They are directions along
-    which the scores of rows are summed (Frisch, Waugh & Lovell, with the weights of the optimum).
+    What absorbed levels take of the others is taken out of them (Frisch, Waugh & Lovell, with the
+    weights of the optimum). Columns of the inverse are directions along which scores are summed.
     """
     if config.covariance in BY_LEVERAGE:
         raise ValueError(
             f"covariance={config.covariance!r}: rows of a factor of thousands of absorbed levels "
             "have no leverage here; give 'HC0', 'HC1' or 'cluster'"
         )
+    if float(len(w)) * float(reported.sum()) > MOST_NUMBERS:
+        raise ValueError(
+            f"{int(reported.sum()):,} of {len(w):,} coefficients are reported: inference takes "
+            f"{8e-9 * len(w) * float(reported.sum()):.3g} GB. Absorb larger factors"
+        )
     engine, problem, loss = objective.engine, objective.problem, objective.loss
     frequency = config.weights == "frequency"
     totals = engine.total(problem, InferenceSums(w, config.curvature, bread=False))
     n = _rows(totals, config)
     if config.observed:
-        point = objective.at(w, gram=True, exact=True, keep=False)
-        hessian, error = point.known_hessian, point.entry_error
+        hessian: Any = objective.at(w, gram=True, exact=True, keep=False).known_hessian
     else:
         hessian = objective.expected_hessian(w)
-        error = objective.rounding.gram(exact=True) + objective.rounding.in_turn * UNIT
-    factor = HessianFactor.of(hessian.times(1.0 / objective.C), error)
-    if not factor.proves:
+    hessian, of_w = hessian.times(1.0 / objective.C), np.arange(len(w))
+    entries, hidden = of_w[reported], of_w[~reported]
+    told = [names[j] for j in entries.tolist()]
+    weights, complement = _projected(hessian, entries, hidden)
+    left, whole = complement.diagonal(), hessian.diagonal()[entries]
+    if explained := [told[k] for k in np.flatnonzero(left <= EXPLAINED * whole)]:
         raise ValueError(
-            "the Hessian is singular, or nearly: columns depend on each other or on levels that "
-            "are absorbed, within rounding. Drop such columns"
+            f"{', '.join(map(repr, explained[:MOST_NAMES]))} depends on levels that are absorbed, "
+            "and has no coefficient beside their effects. Drop it"
         )
-    entries = np.flatnonzero(reported).tolist()
-    directions = np.zeros((len(w), len(entries)))
-    for k, j in enumerate(entries):
-        unit = np.zeros(len(w))
-        unit[j] = 1.0
-        directions[:, k] = -factor.step(unit)[0]
-    inverse = 0.5 * (directions[entries] + directions[entries].T)
-    step = -factor.step(totals["gradient"])[0][entries]
+    inverse = inverse_of(complement, told)
+    directions = np.empty((len(w), len(entries)))
+    directions[entries], directions[hidden] = inverse, -weights @ inverse
+    step = directions.T @ totals["gradient"]
     spread, fixed = _spread(totals, loss, config)
     found = covariance_of(inverse, n, float(len(w)), spread, fixed)
     if config.covariance != "classical":
@@ -419,9 +429,22 @@ def _without_absorbed(
         totals["rows"] *= 3.0
     as_they_are = np.eye(len(entries))  # scores are along the inverse's columns already
     matrix = _covariance(as_they_are, totals, n, found, config)
-    diagonal = hessian.diagonal()[entries] / objective.C
-    told = [names[j] for j in entries]
-    return _Made(matrix, inverse, step, diagonal, told, found, totals, n)
+    return _Made(matrix, inverse, step, whole, told, found, totals, n)
+
+
+def _projected(
+    hessian: Any, entries: np.ndarray, hidden: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return what hidden coefficients take of others, (f, r), and the Hessian of what is left.
+
+    Errors of the former are squared in the latter, (r, r).
+    """
+    weights = projection(hessian, hidden, entries)
+    residual = np.zeros((len(hessian), len(entries)))
+    residual[entries], residual[hidden] = np.eye(len(entries)), -weights
+    products = np.stack([hessian @ column for column in residual.T], axis=1)
+    left = residual.T @ products
+    return weights, 0.5 * (left + left.T)
 
 
 def _rows(totals: Totals, config: InferenceConfig) -> float:

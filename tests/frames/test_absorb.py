@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 import daskglm
@@ -401,3 +402,26 @@ def test_what_would_want_the_levels_errors_is_refused(fitted, large):
         found.leverage(FRAME, "y")
     with pytest.raises(ValueError, match="have no leverage here"):
         fitted.inference(with_empty_levels(), "y", covariance="HC3")
+
+
+def test_two_factors_too_large_for_a_dense_matrix(monkeypatch):
+    data = features(FRAME, "y").assign(year=np.random.default_rng(5).integers(0, 60, len(FRAME)))
+    whole = daskglm.PoissonRegressor(**FREE, schema=ABSORB).fit(data, "y")
+    hows = [{}, {"covariance": "HC1"}, {"covariance": "cluster", "clusters": "firm"}]
+    expected = [whole.inference(data, "y", **how).bse for how in hows]
+    monkeypatch.setattr(elimination, "MOST_WHOLE", 10)
+    monkeypatch.setattr(elimination, "MOST_LEFT", 10)
+    found = daskglm.PoissonRegressor(**FREE, solver="newton", schema=ABSORB).fit(data, "y")
+    np.testing.assert_allclose(found.coef_, whole.coef_, rtol=1e-6)
+    for how, wanted in zip(hows, expected, strict=True):
+        bse = found.inference(data, "y", **how).bse
+        np.testing.assert_allclose(bse, wanted, rtol=1e-6)
+
+
+def test_a_column_that_levels_explain_has_no_error(fitted, monkeypatch, large):
+    monkeypatch.setattr("daskglm.estimators.tables.dependent_columns", lambda *given: [])
+    data = features(FRAME, "y").assign(size=pd.factorize(FRAME.firm)[0] * 1.5)
+    with pytest.warns(ConvergenceWarning, match="linearly dependent"):
+        model = daskglm.PoissonRegressor(alpha=0.0, schema=ABSORB).fit(data, "y")
+    with pytest.raises(ValueError, match="'size' depends on levels that are absorbed"):
+        model.inference(data, "y")
