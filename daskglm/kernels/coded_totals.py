@@ -11,9 +11,9 @@ import numpy as np
 from daskglm.kernels.coded_csr import level_of
 from daskglm.kernels.coded_gram import longest
 from daskglm.kernels.coded_levels import add_products, add_slopes
-from daskglm.kernels.csr import CANCELS, squared_size
 from daskglm.kernels.dense import add_moments as dense_add_moments
 from daskglm.kernels.dense import squared_norm as dense_squared_norm
+from daskglm.kernels.distances import CANCELS, squared_size
 from daskglm.system.compiled import compiled
 
 # Rows of a tile, whose sums stay in the first-level cache. Chosen.

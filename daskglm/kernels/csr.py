@@ -21,6 +21,7 @@ from numba import types
 
 from daskglm.kernels.chosen import within_callers
 from daskglm.kernels.columns_csr import ColumnsCopy as ColumnsCopy
+from daskglm.kernels.distances import CANCELS, squared_size
 from daskglm.kernels.pattern import Pattern, without_values
 from daskglm.kernels.pattern import with_values as with_values
 from daskglm.kernels.records import read_only
@@ -36,8 +37,6 @@ AHEAD = 2048
 LINE_VALUES = LINE_BYTES // 4
 # Places of a row whose entries of a vector are prefetched before its turn.
 SHARED_AHEAD = 256
-# Relative error of each entry in a distance that is computed from entries.
-CANCELS = 4.0 * 2.0**-53
 # Entries up to which the vectors of gather and scatter share a second-level cache.
 NEAR = 1 << 16
 
@@ -383,17 +382,6 @@ def squared_norms(X, start, stop):  # type: ignore[no-untyped-def]
         total += norm
         largest = max(largest, norm)
     return largest, total
-
-
-@within_callers()
-def squared_size(centre, scale):  # type: ignore[no-untyped-def]
-    """Return the squared norm of a centre over `scale`."""
-    whole, rest = 0.0, 0.0
-    for c in centre:  # Kahan's sum: small entries count, however many there are
-        term = (c / scale) ** 2 - rest
-        before, whole = whole, whole + term
-        rest = (whole - before) - term
-    return whole
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})

@@ -99,7 +99,10 @@ def scores_along(asked: Asked[ScoresAlong]) -> Totals:
                 scores, weight = slopes[:, None] * along, others[1]
                 if request.clusters:
                     codes = groups.codes(i, run)
-                    np.add.at(sums, codes, scores)
+                    order = np.argsort(codes, kind="stable")
+                    ordered = codes[order]
+                    begins = np.flatnonzero(np.diff(ordered, prepend=-1))
+                    sums[ordered[begins]] += np.add.reduceat(scores[order], begins, axis=0)
                     seen[codes[weight > 0.0] if len(weight) else codes] = True
                 elif request.frequency and len(weight):
                     each = np.divide(slopes, weight, out=np.zeros(n), where=weight > 0.0)

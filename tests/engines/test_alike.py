@@ -19,7 +19,8 @@ from daskglm.core.batch_requests import (
     WeighGroups,
 )
 from daskglm.core.column_requests import ColumnGram, ColumnMoments, ColumnSigns, ColumnTargets
-from daskglm.core.inference_requests import ClusterSums, InferenceSums, LeverageMeat
+from daskglm.core.inference_requests import ClusterSums, InferenceSums, LeverageMeat, ScoresAlong
+from daskglm.core.level_blocks import LevelPairs
 from daskglm.core.requests import (
     DualRequest,
     Evaluate,
@@ -90,6 +91,8 @@ OF_NUMBERS = [
     (FAMILY, ResidualSums((1, W))),
     (FAMILY, ColumnTargets(0.3)),
     (FAMILY, InferenceSums(W, meat=True, clusters=True)),
+    (FAMILY, ScoresAlong(W, np.eye(D + 1)[:, :2])),
+    (FAMILY, ScoresAlong(W, np.eye(D + 1)[:, 1:], clusters=True)),
     (FAMILY, LeverageMeat(W, 0.01 * np.eye(D + 1), 1.0)),
     (FAMILY, EvaluateAlong((), np.empty((2, 0)), CONSTANTS)),
     (FAMILY, ResidualSums(None, 1.0)),
@@ -115,8 +118,9 @@ OF_VIEWS = [
 
 
 def test_every_request_is_compared():
-    # rounds of dual ascent depend on how rows are divided, and trust regions are a device's
-    apart = {*get_args(DualRequest), TrustRegionStep}
+    # rounds of dual ascent depend on how rows are divided, trust regions are a device's, and pairs of
+    # levels those of rows by codes
+    apart = {*get_args(DualRequest), TrustRegionStep, LevelPairs}
     asked = {type(request) for _, request in OF_LABELS + OF_NUMBERS + OF_SHARES}
     assert asked == {*get_args(Request)} - apart
 

@@ -112,7 +112,7 @@ def test_targets_that_tell_nothing_of_the_parameter():
     X = np.random.default_rng(0).standard_normal((100, 2))
     with pytest.raises(ValueError, match="dispersion is 0 and no power is the likeliest"):
         daskglm.TweedieRegressor(power="estimate", alpha=0).fit(X, np.ones(100))
-    with pytest.warns(UserWarning, match=r"largest for theta=1e\+06|no optimum in sight"):
+    with pytest.warns(UserWarning, match=r"largest for theta ?=|no optimum in sight"):
         model = negative_binomial(tol=1e-6).fit(X, np.zeros(100))
     assert np.isfinite(model.coef_).all()
 

@@ -268,6 +268,8 @@ def _penalty(case, rng, size):
         upper = np.where(rng.random(d) < 0.6, rng.exponential(0.2, d) * size, np.inf)
         lower[rng.random(d) < 0.3] = 0.0
         given |= {"lower_bounds": lower, "upper_bounds": upper}
+    if name == "bounds alone":
+        upper[0] = np.inf  # one feature at least is free
     if name == "bounds":
         left_out = np.where(np.arange(d) == d - 1, np.inf, 1.0)
         given |= {"l1_ratio": float(rng.choice([0.0, 0.5])), "penalty_factor": left_out}

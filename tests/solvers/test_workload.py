@@ -99,7 +99,7 @@ def test_auto_may_take_dual_ascent_with_a_penalty_and_a_dual_that_has_a_rate(pen
 
 
 def test_levels_without_a_penalty_take_few_hessians_and_no_trial_on_samples():
-    known = {"per_row": 31, "n": 1_000_000, "d": 100_030, "block": (0, 100_000)}
+    known = {"per_row": 31, "n": 1_000_000, "d": 100_030, "blocks": ((0, 100_000),)}
     free = workload(**known, penalised=False, curvature_ratio=math.inf, tol=1e-8)
     held = workload(**known, curvature_ratio=1e3, tol=1e-8)
     assert free.newton_steps < held.newton_steps
