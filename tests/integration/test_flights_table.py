@@ -41,7 +41,7 @@ def test_eight_passes_and_a_proved_gap(model):
 
 def test_bytes_of_a_row(table):
     how = take.How(schema_of(SCHEMA), lambda name: True, True)
-    rows = take.learn(table, {"y": "late"}, how, client=None, keep=True).X.rows
+    rows = take.learn(table, {"y": "late"}, how, look=None, keep=True).X.rows
     assert rows.nbytes / len(table) <= 12
 
 
