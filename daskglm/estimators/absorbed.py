@@ -21,7 +21,7 @@ from daskglm.data.containers import plain
 from daskglm.data.partitions import is_lazy
 from daskglm.fitting.separation import Ends, ends_of
 from daskglm.frames.design import Design
-from daskglm.frames.take import Table
+from daskglm.frames.take import Look, Table
 from daskglm.losses.base import Loss
 from daskglm.worker.prediction import dense
 
@@ -30,12 +30,12 @@ class LeftOutWarning(UserWarning):
     """Rows of absorbed factors say nothing of a fit, and have been left out of it."""
 
 
-def without_empty_levels(table: Table, loss: Loss, client: Any, *, keep: bool) -> Table:
+def without_empty_levels(table: Table, loss: Loss, look: Look | None, *, keep: bool) -> Table:
     """Return a table without rows of levels that say nothing, which a warning counts.
 
     Levels of one factor may be left with one row where those of another are left out: they are
     looked for until there are none. Cost: for tables in partitions a round for each look, two or
-    three mostly, and one more for labels. `keep` says whether partitions may stay in memory.
+    three mostly, and one more for labels. `look` and `keep` are as of `take.learn`.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def without_empty_levels(table: Table, loss: Loss, client: Any, *, keep: bool) -
         For more than two classes or targets, and where no row is left.
     """
     design, ends = table.design, ends_of(loss)
-    data = _Partitions(table, client, keep)
+    data = _Partitions(table, look, keep)
     labels: tuple[Any, ...] = ()
     if loss.classifies:
         labels = tuple(sorted(set().union(*data.said(_labels, data.y))))
@@ -52,14 +52,13 @@ def without_empty_levels(table: Table, loss: Loss, client: Any, *, keep: bool) -
                 f"absorb={list(design.absorbed)} wants one target or two classes, and y has "
                 f"{len(labels)} classes: their effects would differ by class"
             )
-    of_part = partial(_part_of, design=design, ends=ends, labels=labels)
-    parts = data.made(of_part, data.rows, data.y, data.weight)
+    data.make(partial(_part_of, design=design, ends=ends, labels=labels))
     factors = design.of_absorbed
     gone = [np.zeros(len(factor.slots) + 1, bool) for factor in factors]
     kinds = _Kinds(*(np.zeros(len(factors), np.int64) for _ in range(2)))
     first: _Tally | None = None
     while True:
-        tally = reduce(_Tally.plus, data.said(partial(_tally, gone=gone), parts))
+        tally = reduce(_Tally.plus, data.said(partial(_tally, gone=gone), data.parts))
         first = first or tally
         found = False
         for k, counts in enumerate(tally.counts):
@@ -190,34 +189,36 @@ class _Kinds(NamedTuple):
 class _Partitions:
     """Rows, targets and weights of a table by partition, and who answers questions about them."""
 
-    def __init__(self, table: Table, client: Any, keep: bool) -> None:
-        self.lazy, self.client, self.keep = is_lazy(table.X.rows), client, keep
+    def __init__(self, table: Table, look: Look | None, keep: bool) -> None:
+        self.lazy, self.look, self.keep = is_lazy(table.X.rows), look, keep
         weight = table.beside.get("sample_weight")
         self.rows, self.y = table.X.rows, table.beside["y"]
         if not self.lazy:
             self.rows, self.y, weight = [self.rows], [self.y], [weight]
         self.weight: list[Any] = [None] * len(self.rows) if weight is None else weight
+        self.parts: list[Any] = []
+        self.held: Any = None  # futures, by which a cluster keeps parts
 
-    def made(self, function: Callable[..., Any], *values: list[Any]) -> list[Any]:
-        """Return what a function makes of each partition, where that is."""
-        if not self.lazy:
-            return list(map(function, *values))
-        one = dask.delayed(function)
-        wanted = [one(*each) for each in zip(*values, strict=True)]
-        if not self.keep:
-            return wanted
-        return list(dask.persist(*wanted) if self.client is None else self.client.persist(wanted))
+    def make(self, function: Callable[..., Any]) -> None:
+        """Make parts of rows, targets and weights, which are asked from then on."""
+        self.parts = self._each(function, self.rows, self.y, self.weight)
+        if self.lazy and self.keep and self.look is None:
+            self.parts = list(dask.persist(*self.parts))
 
-    def said(self, function: Callable[..., Any], *values: list[Any]) -> list[Any]:
+    def said(self, function: Callable[..., Any], values: list[Any]) -> list[Any]:
         """Return what a function says of each partition, here. Cost: a round."""
+        wanted = self._each(function, values)
         if not self.lazy:
-            return list(map(function, *values))
-        one = dask.delayed(function)
-        wanted = [one(*each) for each in zip(*values, strict=True)]
-        if self.client is None:
+            return wanted
+        if self.look is None:
             return list(dask.compute(*wanted))
-        found: list[Any] = self.client.gather(self.client.compute(wanted), asynchronous=False)
+        found, held = self.look(self.parts if self.keep and self.held is None else [], wanted)
+        self.held = held or self.held
         return found
+
+    def _each(self, function: Callable[..., Any], *values: list[Any]) -> list[Any]:
+        one = dask.delayed(function) if self.lazy else function
+        return [one(*each) for each in zip(*values, strict=True)]
 
 
 def _labels(y: Any) -> set[Any]:
@@ -229,7 +230,7 @@ def _part_of(
     rows: Any, y: Any, weight: Any, *, design: Design, ends: Ends | None, labels: Sequence[Any]
 ) -> _Part:
     n = rows.shape[0]
-    codes = [design.codes_of(rows, name) for name in design.absorbed]
+    codes = [design.codes_of(rows, factor.name) for factor in design.of_absorbed]
     low = high = np.zeros(n, bool)
     if ends is not None:
         target = np.asarray(plain(y))

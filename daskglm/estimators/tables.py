@@ -75,7 +75,7 @@ def as_rows(
         table = learn(X, given, how, look=look, keep=not first.out_of_core)
         if schema.absorb:
             of_loss = find(first.loss)
-            table = without_empty_levels(table, of_loss, running, keep=not first.out_of_core)
+            table = without_empty_levels(table, of_loss, look, keep=not first.out_of_core)
         if math.isinf(first.C) or schema.absorb:
             table = _without_aliased(table, first, schema, running)
     found = {name: table.beside[name] for name in beside}

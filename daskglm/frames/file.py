@@ -144,7 +144,9 @@ def _factor(saved: dict[str, Any], factors: Mapping[str, Factor]) -> Factor:
     fields = _fields(saved, ("kind", *names), "a factor")
     levels = tuple(_level(level) for level in _list(fields["levels"], "levels"))
     rare = tuple(_level(level) for level in _list(fields["rare"], "rare"))
-    left_out = tuple(_level(level) for level in _list(fields["left_out"], "left_out"))
+    left_out = tuple(
+        None if level is None else _level(level) for level in _list(fields["left_out"], "left_out")
+    )
     every = levels + rare + left_out
     if len(set(every)) < len(every):
         raise ValueError(f"a level is there twice: {shown(every)}")

@@ -81,7 +81,7 @@ class Factor:
     usual : int
         Slot that "reference" means where all have coefficients.
     left_out : tuple
-        Levels whose rows are left out of the fit, since they say nothing of it.
+        Levels whose rows are left out of the fit, since they say nothing of it; None: missing ones.
     """
 
     kind: ClassVar[str] = "factor"
@@ -92,7 +92,7 @@ class Factor:
     base: int = -1
     unseen: str = "error"
     usual: int = 0
-    left_out: tuple[Level, ...] = ()
+    left_out: tuple[Level | None, ...] = ()
 
     @functools.cached_property
     def slots(self) -> tuple[Any, ...]:
@@ -154,15 +154,20 @@ class Factor:
         )
         n = len(self.levels)
         has_rare = bool(self.rare) and not slots[n]
-        gone = [level for level, out in zip(self.levels, slots, strict=False) if out]
+        has_missing = self.has_missing and not slots[-1]
+        gone: list[Level | None] = [
+            level for level, out in zip(self.levels, slots, strict=False) if out
+        ]
+        gone += self.rare if not has_rare else ()
+        gone += [None] if self.has_missing and not has_missing else []
         return replace(
             self,
             levels=tuple(self.levels[k] for k in stay if k < n),
             rare=self.rare if has_rare else (),
-            has_missing=self.has_missing and not slots[-1],
+            has_missing=has_missing,
             base=base if self.base >= 0 else -1,
             usual=usual,
-            left_out=(*self.left_out, *gone, *(() if has_rare else self.rare)),
+            left_out=(*self.left_out, *gone),
         )
 
     def code(self, column: Any, coded: Mapping[str, np.ndarray], place: Place) -> Coding:
@@ -179,7 +184,7 @@ class Factor:
         left_out = None
         if self.left_out:
             gone = set(self.left_out)
-            out = np.array([*(level in gone for level in column.levels), False])
+            out = np.array([*(level in gone for level in column.levels), None in gone])
             to[out] = self.spare
             left_out = exchange(column.codes, out)
         absent, unseen = to < 0, None

@@ -425,3 +425,33 @@ def test_a_column_that_levels_explain_has_no_error(fitted, monkeypatch, large):
         model = daskglm.PoissonRegressor(alpha=0.0, schema=ABSORB).fit(data, "y")
     with pytest.raises(ValueError, match="'size' depends on levels that are absorbed"):
         model.inference(data, "y")
+
+
+def test_workers_say_the_same(client):
+    frame = with_empty_levels()
+    lazy = dd.from_pandas(frame, npartitions=4)
+    how = {"covariance": "cluster", "clusters": "firm"}
+    with pytest.warns(LeftOutWarning, match="5 of 1,505 rows"):
+        there = daskglm.PoissonRegressor(**FREE, schema=ABSORB).fit(lazy, "y")
+    with pytest.warns(LeftOutWarning):
+        here = daskglm.PoissonRegressor(**FREE, schema=ABSORB).fit(frame, "y")
+    np.testing.assert_allclose(there.coef_, here.coef_, rtol=1e-6)
+    assert there.schema_.of_absorbed == here.schema_.of_absorbed
+    found = there.inference(lazy, "y", **how)
+    np.testing.assert_allclose(found.bse, here.inference(frame, "y", **how).bse, rtol=1e-6)
+
+
+def test_missing_levels_may_say_nothing_too(tmp_path):
+    frame = features(FRAME, "y").copy()
+    frame.loc[3, "firm"] = None
+    schema = {**ABSORB, "missing": "level"}
+    with pytest.warns(LeftOutWarning, match="1 levels of 'firm' with one row"):
+        model = daskglm.PoissonRegressor(**FREE, schema=schema).fit(frame, "y")
+    assert model.schema_.of_absorbed[0].left_out == (None,)
+    daskglm.save(model, tmp_path / "model.json")
+    for each in (model, daskglm.load(tmp_path / "model.json")):
+        with pytest.raises(ValueError, match="left out"):
+            each.predict(frame)
+        with pytest.raises(ValueError, match="left out"):
+            each.scorer()(frame.iloc[3].to_dict())
+    assert np.isfinite(model.score(frame, "y"))
