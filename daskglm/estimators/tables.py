@@ -150,7 +150,8 @@ def check_levels(model: Any, design: Design | None) -> None:
     """Raise ValueError where a fit by `design` cannot start from the coefficients of a model."""
     before, now = ([] if of is None else of.names for of in (design_of_model(model), design))
     if list(before) != list(now):
-        gone, new = ([n for n in a if n not in b] for a, b in ((before, now), (now, before)))
+        pairs = (before, set(now)), (now, set(before))
+        gone, new = ([name for name in these if name not in those] for these, those in pairs)
         raise ValueError(
             f"warm_start=True, but the coefficients are not those of the last fit: gone are "
             f"{shown(gone[:NAMED])}, new are {shown(new[:NAMED])}. Fit with warm_start=False"

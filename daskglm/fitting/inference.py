@@ -423,10 +423,12 @@ def _without_absorbed(
     step = directions.T @ totals["gradient"]
     spread, fixed = _spread(totals, loss, config)
     found = covariance_of(inverse, n, float(len(w)), spread, fixed)
+    rows = 2.0 * totals["rows"]  # those of the sums and of the Hessian
     if config.covariance != "classical":
         along = ScoresAlong(w, directions, frequency, config.covariance == "cluster")
         totals |= engine.total(problem, along)
-        totals["rows"] *= 3.0
+        rows += totals["rows"]
+    totals["rows"] = rows
     as_they_are = np.eye(len(entries))  # scores are along the inverse's columns already
     matrix = _covariance(as_they_are, totals, n, found, config)
     return _Made(matrix, inverse, step, whole, told, found, totals, n)

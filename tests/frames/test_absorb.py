@@ -151,6 +151,7 @@ def test_elimination_infers_as_the_whole_hessian_does(weights, observed, monkeyp
     monkeypatch.setattr(elimination, "MOST_WHOLE", 10)
     for how, expected in zip(hows, whole, strict=True):
         found = model.inference(data, "size", **how)
+        assert found.found.passes == (2.0 if how["covariance"] == "classical" else 3.0)
         np.testing.assert_allclose(found.found.cov, expected.found.cov, rtol=1e-7, atol=1e-12)
         assert (found.aic, found.df_resid) == pytest.approx((expected.aic, expected.df_resid))
         np.testing.assert_allclose(found.found.step, expected.found.step, atol=1e-7)
