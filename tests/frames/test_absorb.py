@@ -456,3 +456,18 @@ def test_missing_levels_may_say_nothing_too(tmp_path):
         with pytest.raises(ValueError, match="left out"):
             each.scorer()(frame.iloc[3].to_dict())
     assert np.isfinite(model.score(frame, "y"))
+
+
+def test_exposures_by_name_stay_beside_them(monkeypatch):
+    data = features(FRAME, "y").assign(t=np.random.default_rng(1).uniform(0.5, 2.0, len(FRAME)))
+    X, schema = dummies(FRAME).astype(float), {**ABSORB, "exposure": "t"}
+    whole = daskglm.PoissonRegressor(**FREE).fit(X, FRAME.y, exposure=data.t)
+    errors = whole.inference(X, FRAME.y, exposure=data.t).bse[:4]
+    for most in (elimination.MOST_WHOLE, 10):
+        monkeypatch.setattr(elimination, "MOST_WHOLE", most)
+        model = daskglm.PoissonRegressor(**FREE, schema=schema).fit(data, "y")
+        np.testing.assert_allclose(model.coef_, whole.coef_[:4], rtol=1e-7)
+        np.testing.assert_allclose(
+            model.predict(data), whole.predict(X, exposure=data.t), rtol=1e-6
+        )
+        np.testing.assert_allclose(model.inference(data, "y").bse, errors, rtol=1e-7)
