@@ -1,18 +1,20 @@
-"""The first minutes on a GPU: what is there, whether kernels are right at full size, what each
-costs, what fits cost.
+"""The first minutes on a GPU: what is there, whether kernels are right, what they and fits cost.
 
 usage: python3 benchmarks/gpu/first.py FOLDER [--stages=env,right,...] [--quick]
 
 Runs from a checkout, nothing of it installed. Every result is a line of JSON, in FOLDER/first.jsonl
-before the next one is measured; SIGINT ends the program with a line that names the stage. Stages,
-in the order to run them:
+before the next one is measured; SIGINT ends the program with a line that names the stage.
 
-env      versions, device, copies on it and to it, page-locking, what a launch costs the host right
-every kernel that reads rows, at sizes that fill the device many times, beside NumPy, and twice for
-equal bits ball     conjugate gradients in the ball by the host, on the device, and as a graph: the
-same step, and its time times    each pass on the device, beside the host's time to enqueue it
-solves   whole fits from rows on the device, judged in float64 stream   fits of rows of which a
-third may stay on the device cluster  LocalCUDACluster, and two workers of Dask on one device
+\b
+Stages, in the order to run them:
+env      versions, device, copies on it and to it, page-locking, what a launch costs the host
+right    every kernel that reads rows, at sizes that fill the device, beside NumPy, and twice
+ball     conjugate gradients in the ball: by the host, on the device, as a graph
+times    each pass on the device, beside the host's time to enqueue it
+solves   whole fits from rows on the device, judged in float64
+tables   whole fits of tables with text, beside the same fits on the host
+stream   fits of rows of which a third may stay on the device
+cluster  LocalCUDACluster, and two workers of Dask on one device
 """
 
 from __future__ import annotations

@@ -296,6 +296,13 @@ def test_every_kernel_is_right_and_gives_the_same_bits_twice(tmp_path):
 
 
 @on_the_stand_in
+def test_tables_reach_the_objective_of_the_host(tmp_path):
+    lines = first(tmp_path, "tables")
+    apart = [line["objectives_apart"] for line in lines if "objectives_apart" in line]
+    assert len(apart) == 3 and max(map(abs, apart)) < 2e-9, lines
+
+
+@on_the_stand_in
 def test_steps_in_the_ball_are_those_of_the_host(tmp_path):
     lines = first(tmp_path, "ball")
     assert len(lines) == 12

@@ -9,6 +9,7 @@ STAGES = {
     "ball": "times",
     "times": "times",
     "solves": "fits",
+    "tables": "fits",
     "stream": "fits",
     "cluster": "clusters",
 }

@@ -1,7 +1,8 @@
-"""Stages solves and stream: whole fits."""
+"""Stages solves, tables and stream: whole fits."""
 
 from __future__ import annotations
 
+import time
 import warnings
 from typing import Any
 
@@ -9,6 +10,7 @@ import daskglm
 from benchmarks.gpu.lines import Lines
 from benchmarks.gpu.measure import judged, on_device
 from benchmarks.gpu.rows import QUICK, SIZES, data, higgs
+from benchmarks.tables import ALPHA, problem
 
 FITS = (  # set, solver, whether to LIBLINEAR's default rule
     ("higgs", "newton", False),
@@ -67,6 +69,46 @@ def _fits(X: Any, y: Any, solver: str, liblinear: bool, repeats: int) -> tuple[A
     with warnings.catch_warnings(action="ignore"):  # the callback ends it before tol does
         models = [daskglm.fit(X, y, progress=False, **options) for _ in range(repeats)]
     return models[-1], [model.report_ for model in models]
+
+
+def tables(lines: Lines, quick: bool) -> None:
+    """Tables of nine factors on the device and on the host; the last of some fits counts."""
+    for rows, family in ((600_000, "poisson"), (600_000, "gamma"), (10_000_000, "poisson")):
+        frame, y, exposure = problem(2_000 if quick else rows, family, 0)
+        objectives = {}
+        for device in ("cuda", "cpu"):
+            try:
+                began, model = time.perf_counter(), None
+                for _ in range(1 if quick or rows > 1_000_000 else 3):
+                    began, model = time.perf_counter(), _of_table(frame, y, exposure, family, device)
+                report = model.report_
+                objectives[device] = report.objective
+                lines.add(
+                    "tables",
+                    family=family,
+                    rows=rows,
+                    device=device,
+                    on=report.device,
+                    solver=report.solver,
+                    wall_seconds=time.perf_counter() - began,
+                    seconds=report.seconds,
+                    loading_seconds=report.seconds_loading,
+                    passes=report.passes,
+                    relative_gap=report.relative_gap,
+                )
+            except Exception:
+                lines.failed("tables", family=family, rows=rows, device=device)
+        if len(objectives) > 1:
+            apart = objectives["cuda"] / objectives["cpu"] - 1.0
+            lines.add("tables", family=family, rows=rows, objectives_apart=apart)
+
+
+def _of_table(frame: Any, y: Any, exposure: Any, family: str, device: str) -> Any:
+    """Fit as `benchmarks.tables` does."""
+    model = daskglm.GeneralizedLinearRegressor(
+        family, link="log", alpha=ALPHA, tol=1e-9, device=device
+    )
+    return model.fit(frame, y, exposure=exposure if family == "poisson" else None)
 
 
 def stream(lines: Lines, quick: bool) -> None:
