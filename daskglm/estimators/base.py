@@ -32,6 +32,7 @@ from daskglm.estimators.row_scorer import RowScorer, row_scorer
 from daskglm.estimators.score_rows import accuracy
 from daskglm.estimators.tables import as_rows, as_table, check_levels, design_of_model, with_roles
 from daskglm.fitting.config import FitConfig
+from daskglm.fitting.independence import ColumnsInDoubt
 from daskglm.fitting.inference import InferenceConfig
 from daskglm.fitting.record import FitRecord
 from daskglm.fitting.report import Report
@@ -100,7 +101,9 @@ class LinearModel(BaseEstimator):
                 check_levels(self, known.design)
             return self._fit_now(X, y, settings, known, data, start, client)
 
-        return self._on_rows(X, y, beside, settings, client, work, one_fit=True)
+        # what starts from names of coefficients wants them before it starts
+        looks = start is None and settings.checkpoint is None and settings.resume is None
+        return self._on_rows(X, y, beside, settings, client, work, one_fit=True, looks=looks)
 
     def _on_rows(
         self,
@@ -112,11 +115,14 @@ class LinearModel(BaseEstimator):
         work: Callable[[Any, Any, Any, Known, dict[str, Any]], Any],
         *,
         one_fit: bool = False,
+        looks: bool = False,
     ) -> Any:
         """Return what `work` makes of data as solvers want them, of settings and what is known.
 
         `beside` has sample_weight, and offset and exposure if the fit takes them; `settings` are
-        those of one fit, or a list of them. An awaitable where the client is asynchronous.
+        those of one fit, or a list of them. `looks` says that the work raises `ColumnsInDoubt`,
+        after which it is done without columns that depend on others. An awaitable where the client
+        is asynchronous.
         """
         schema = schema_of(self.schema)
         if schema.absorb and not one_fit:
@@ -130,7 +136,16 @@ class LinearModel(BaseEstimator):
         beside |= {role: schema.roles[role] for role in given}  # refused where X has them not
         X, y, beside["sample_weight"], known = self._taken(X, y, **beside)
         of_fit = partial(as_rows, X, y, settings, known, beside, schema, client)
-        return awaitable_on(client, is_lazy(X), lambda: work(*of_fit()))
+
+        def now() -> Any:
+            if not looks:
+                return work(*of_fit())
+            try:
+                return work(*of_fit(looks=True))
+            except ColumnsInDoubt:
+                return work(*of_fit())
+
+        return awaitable_on(client, is_lazy(X), now)
 
     def _start(self, given: Any) -> Any:
         """Return where a fit starts: as given, or with `warm_start` where the previous one ended.

@@ -55,11 +55,14 @@ def as_rows(
     beside: dict[str, Any],
     schema: Schema,
     client: Any,
+    *,
+    looks: bool = False,
 ) -> tuple[Any, Any, Any, Known, dict[str, Any]]:
     """Return data of a fit with tables as rows by codes, and settings for their coefficients.
 
     Data that are no table, or of plain numbers, are returned as they are. `settings` are those of
-    one fit, or a list of them. Cost: one pass over the rows of a table.
+    one fit, or a list of them. Of a fit that `looks` itself whether columns depend on others, such
+    are left to it. Cost: one pass over the rows of a table.
     """
     given = {"y": y, **beside}
     if schema.clusters is not None:  # no feature
@@ -76,7 +79,8 @@ def as_rows(
         if schema.absorb:
             of_loss = find(first.loss)
             table = without_empty_levels(table, of_loss, look, keep=not first.out_of_core)
-        if math.isinf(first.C) or schema.absorb:
+        in_doubt = math.isinf(first.C) or bool(schema.absorb)
+        if in_doubt and not looks:
             table = _without_aliased(table, first, schema, running)
     found = {name: table.beside[name] for name in beside}
     y = table.beside["y"]
@@ -84,7 +88,7 @@ def as_rows(
     if isinstance(settings, list):
         settings = [for_design(each, table.design) for each in settings]
     else:
-        settings = for_design(settings, table.design)
+        settings = replace(for_design(settings, table.design), in_doubt=in_doubt and looks)
     return table.X, y, settings, known, found
 
 

@@ -47,7 +47,8 @@ class FitConfig:
 
     `threads` are those of this process (None: all), `why` says where the name of the solver comes
     from. With `average` C is the weight of the losses' mean, not of their sum. `penalty` is what
-    C weighs the losses against.
+    C weighs the losses against. `in_doubt` says that columns may depend on others, and that the
+    fit is to look: see `fitting.independence`.
     """
 
     loss: str
@@ -72,6 +73,7 @@ class FitConfig:
     out_of_core: bool = False
     average: bool = False
     penalty: PenaltyConfig = PLAIN
+    in_doubt: bool = False
 
     def weight_of_losses(self, total: float) -> float:
         """Return the C of the sum of the losses, of rows whose weights add up to `total`."""

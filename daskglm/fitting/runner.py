@@ -34,6 +34,7 @@ from daskglm.fitting.checkpoint_schema import BATCH
 from daskglm.fitting.config import WITHIN_BOUNDS, FitConfig
 from daskglm.fitting.driver import Record, Solution, StoppingRule, solve
 from daskglm.fitting.edges import from_inside, may_be_at_an_end
+from daskglm.fitting.independence import ColumnsInDoubt, of_independent_columns
 from daskglm.fitting.inside import start_inside
 from daskglm.fitting.joint import joint_fit
 from daskglm.fitting.level_means import at_level_means
@@ -112,6 +113,11 @@ def train(
     -----
     ConvergenceWarning
         Where a solve ended without meeting `tol`, with the precision reached.
+
+    Raises
+    ------
+    ColumnsInDoubt
+        Of settings `in_doubt`: columns may depend on others.
     """
     loss = settings.check(one_fit=True)
     saved, folder = checkpoints_of(settings, start)
@@ -125,6 +131,8 @@ def train(
             objective = objective_of(on.engine, problem, total, loss, settings)
             if (joint := joint_fit(objective.loss)) is not None:
                 settings = joint.settings(settings)
+                if settings.in_doubt:
+                    raise ColumnsInDoubt
             if k == 0 and (saved is not None or folder is not None):
                 writer = _writer(objective, settings, saved, folder, len(on.problems))
             fresh = WarmStart(start_of(start, k, len(on.problems), objective, on.classes))
@@ -132,6 +140,7 @@ def train(
             solved.append(
                 solve_one(objective, begin, settings, on.seconds, k, writer, columns=data.columns)
             )
+            settings = replace(settings, in_doubt=False)  # other classes have the same columns
             if objective.only_side and not objective.loss.attains_infimum:
                 warn_of_one_side(objective, problem)
     reports = [report for _, report in solved]
@@ -426,6 +435,9 @@ def _solved(
             spec.solves_dual or spec.rounds_corners or objective.bounds.any_penalty
         ):
             iterates = with_dual_bound(objective, iterates)
+        if settings.in_doubt:
+            hessians = spec.forms_hessian
+            iterates = of_independent_columns(objective, w, iterates, with_hessian=hessians)
     with (
         progress_bar(settings.progress, settings.callback, float(settings.tol), name) as callback,
         _quiet_blas(objective.engine, spec),

@@ -82,3 +82,23 @@ def test_classes_and_levels_without_weight():
         )
     # the base level is one that no row of weight has
     assert len(model.schema_.aliased) == 1
+
+
+@pytest.mark.parametrize("solver", ["newton", "lbfgs"])
+def test_independent_columns_are_told_by_the_fit_itself(monkeypatch, solver):
+    def unasked(*_):
+        raise AssertionError("looked for dependent columns in a load of its own")
+
+    monkeypatch.setattr("daskglm.estimators.tables.dependent_columns", unasked)
+    apart = FRAME[["city", "x", "y"]]
+    model = daskglm.PoissonRegressor(**FREE, solver=solver).fit(apart, "y")
+    assert model.schema_.aliased == ()
+    with pytest.raises(AssertionError, match="a load of its own"):
+        daskglm.PoissonRegressor(**FREE, solver=solver).fit(FRAME, "y")
+
+
+@pytest.mark.parametrize("solver", ["newton", "lbfgs", "tron"])
+@pytest.mark.filterwarnings("ignore::daskglm.estimators.tables.AliasedColumnWarning")
+def test_all_solvers_leave_the_same_columns_out(solver):
+    model = daskglm.PoissonRegressor(alpha=0.0, tol=1e-6, solver=solver).fit(FRAME, "y")
+    assert model.schema_.aliased == LEFT_OUT

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import daskglm
+from daskglm.estimators.tables import AliasedColumnWarning
 from daskglm.core.device import gpu
 from tests.kernels import coded_cases
 
@@ -86,3 +87,17 @@ def test_tables_of_text_go_to_the_device_by_their_codes(cupy, monkeypatch):
     wanted = daskglm.fit(frame, y, tol=1e-8)
     assert found.report_.objective == pytest.approx(wanted.report_.objective, rel=1e-7)
     np.testing.assert_allclose(found.predict_proba(frame), wanted.predict_proba(frame), atol=1e-3)
+
+
+def test_columns_that_depend_on_others_are_left_out_on_the_device_too(cupy):
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"town": rng.choice(["a", "b", "c"], 900), "age": rng.random(900)})
+    frame["months"] = 12.0 * frame.age
+    y = rng.poisson(1.0 + (frame.town == "b"))
+    models = []
+    for device in ("cuda", "cpu"):
+        with pytest.warns(AliasedColumnWarning, match="months"):
+            model = daskglm.PoissonRegressor(alpha=0.0, tol=1e-9, device=device)
+            models.append(model.fit(frame, y))
+    assert models[0].report_.device == "cuda"
+    assert models[0].report_.objective == pytest.approx(models[1].report_.objective, rel=1e-8)
