@@ -97,10 +97,10 @@ class BlockHessian:
         return bool(self.levels.any() or self.rest.any())
 
     def __matmul__(self, v: np.ndarray) -> np.ndarray:
-        """Multiply a vector (n,)."""
+        """Multiply a vector (n,), or a matrix (n, K)."""
         levels, rest = self.parts_of(v)
         return self.joined(
-            self.levels * levels + self.cross @ rest,
+            (self.levels * levels.T).T + self.cross @ rest,
             self.cross.transposed_times(levels) + self.rest @ rest,
         )
 
@@ -118,11 +118,11 @@ class BlockHessian:
         return self.start + len(self.levels)
 
     def parts_of(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the entries of a vector by the levels, and by the others."""
+        """Return the entries of a vector, or rows of a matrix, by the levels, and by the others."""
         return v[self.start : self.stop], np.concatenate([v[: self.start], v[self.stop :]])
 
     def joined(self, levels: np.ndarray, rest: np.ndarray) -> np.ndarray:
-        """Return the vector (n,) of such parts."""
+        """Return the vector (n,), or the matrix, of such parts."""
         return np.concatenate([rest[: self.start], levels, rest[self.start :]])
 
     def plus_diagonal(self, diagonal: np.ndarray) -> BlockHessian:

@@ -56,14 +56,14 @@ class Cross:
         return bool(np.isfinite(self.dense).all() and np.isfinite(self.sparse.data).all())
 
     def __matmul__(self, v: np.ndarray) -> np.ndarray:
-        """Multiply a vector (q,)."""
+        """Multiply a vector (q,), or a matrix (q, K)."""
         found: np.ndarray = self.dense @ v[~self.is_sparse]
         return found + self.sparse @ v[self.is_sparse] if self.is_sparse.any() else found
 
     def transposed_times(self, u: np.ndarray) -> np.ndarray:
-        """Multiply the transpose by a vector (m,)."""
-        found = np.empty(len(self.is_sparse))
-        found[~self.is_sparse] = u @ self.dense
+        """Multiply the transpose by a vector (m,), or a matrix (m, K)."""
+        found = np.empty((len(self.is_sparse), *u.shape[1:]))
+        found[~self.is_sparse] = self.dense.T @ u
         found[self.is_sparse] = self.sparse.T @ u
         return found
 

@@ -444,8 +444,7 @@ def _projected(
     weights = projection(hessian, hidden, entries)
     residual = np.zeros((len(hessian), len(entries)))
     residual[entries], residual[hidden] = np.eye(len(entries)), -weights
-    products = np.stack([hessian @ column for column in residual.T], axis=1)
-    left = residual.T @ products
+    left = residual.T @ (hessian @ residual)
     return weights, 0.5 * (left + left.T)
 
 

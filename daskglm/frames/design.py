@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -196,12 +197,12 @@ class Design:
         return rows
 
     def encode_some(
-        self, raw: RawFrame, place: Place, dense: np.ndarray | None = None
+        self, raw: RawFrame, place: Place, dense: np.ndarray | None = None, threads: int = 1
     ) -> tuple[Any, np.ndarray | None]:
         """Return rows as `encode`, and which of them have levels that the fit has left out.
 
         These are a mask (n,), or None, and have no part of the factor. `dense` are the rows of
-        `kept_numbers`, if they are known.
+        `kept_numbers`, if they are known; else so many `threads` lay them out.
 
         Raises
         ------
@@ -213,7 +214,7 @@ class Design:
         UnseenLevelWarning
             With the number of rows whose levels the fit has not seen.
         """
-        dense = self._dense(raw, place) if dense is None else dense
+        dense = self._dense(raw, place, threads) if dense is None else dense
         if not self.terms:
             return dense, None
         left_out = None
@@ -252,7 +253,7 @@ class Design:
                 return codes[:, places.index(place)]
         raise KeyError(name)
 
-    def _dense(self, raw: RawFrame, place: Place) -> np.ndarray:
+    def _dense(self, raw: RawFrame, place: Place, threads: int) -> np.ndarray:
         numbers = self.numbers
         fills = dict(zip(numbers.names, numbers.fills, strict=True))
         dtype = np.float32 if numbers.small else np.float64
@@ -272,9 +273,17 @@ class Design:
             columns.append(values)
         rows = np.empty((raw.n, len(columns)), dtype)
         step = max(RUN_BYTES // (8 * max(len(columns), 1)), 1)
-        for lo in range(0, raw.n, step):
+
+        def fill(lo: int) -> None:
             for j, values in enumerate(columns):
                 rows[lo : lo + step, j] = values[lo : lo + step]
+
+        begins = range(0, raw.n if columns else 0, step)
+        if threads == 1 or len(begins) == 1:
+            list(map(fill, begins))
+        else:
+            with ThreadPoolExecutor(threads) as pool:
+                list(pool.map(fill, begins))
         return rows
 
     @functools.cached_property

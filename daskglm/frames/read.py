@@ -235,6 +235,8 @@ def _encoded(column: Any, where: str) -> Codes:
 
 def _plain_levels(values: list[Any], where: str) -> tuple[Level, ...]:
     """Return levels as `plain_level` does; ValueError for what is none."""
+    if set(map(type, values)) <= {str, bool, int}:
+        return tuple(values)
     found = []
     for value in values:
         try:

@@ -120,7 +120,7 @@ def learn(X: Any, beside: Mapping[str, Any], how: How, *, look: Look | None, kee
         schema, whole, penalised=how.penalised, intercept=how.intercept, roles=_roles(named)
     )
     if not is_dask(X):
-        encoded = partial(_here, X, raw, beside, named)
+        encoded = partial(_here, X, raw, beside, named, threads=how.threads)
     else:
         encoded = partial(_lazily, parts, beside, held=held, now=keep and look is None)
     return Table(*encoded(design), design, encoded)
@@ -152,11 +152,12 @@ def _here(
     *,
     weigh: bool = True,
     dense: np.ndarray | None = None,
+    threads: int = 1,
 ) -> tuple[Named, dict[str, Any]]:
     values = {name: X[named[name]] if name in named else given for name, given in beside.items()}
     if not weigh:
         return Named(design.encode(raw, Place()), design.names), values
-    rows, left_out = design.encode_some(raw, Place(), dense)
+    rows, left_out = design.encode_some(raw, Place(), dense, threads)
     values["sample_weight"] = _weights(values.get("sample_weight"), left_out)
     return Named(rows, design.names), values
 

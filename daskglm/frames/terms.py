@@ -8,6 +8,7 @@ basis of a spline one with several.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
@@ -176,15 +177,16 @@ class Factor:
         instead = self.spare
         if self.unseen == "reference":
             instead = self.base if self.base >= 0 else self.usual
-        to = np.full(len(column.levels) + 1, -1, np.int64)
-        for k, level in enumerate(column.levels):
-            found = self.places.get(level)
-            to[k] = self._by_name.get(str(level), -1) if found is None else found
-        to[-1] = len(self.slots) - 1 if self.has_missing else -1
+        last = len(self.slots) - 1 if self.has_missing else -1
+        known = map(self.places.get, column.levels, itertools.repeat(-1))
+        to = np.fromiter(itertools.chain(known, [last]), np.int64, len(column.levels) + 1)
+        for k in np.flatnonzero(to[:-1] < 0).tolist():
+            to[k] = self._by_name.get(str(column.levels[k]), -1)
         left_out = None
         if self.left_out:
             gone = set(self.left_out)
-            out = np.array([*(level in gone for level in column.levels), None in gone])
+            levels = (*column.levels, None)
+            out = np.fromiter(map(gone.__contains__, levels), bool, len(levels))
             to[out] = self.spare
             left_out = exchange(column.codes, out)
         absent, unseen = to < 0, None

@@ -31,6 +31,7 @@ from daskglm.kernels.coded_gram import add_outer as add_outer
 from daskglm.kernels.coded_gram import finish_gram as finish_gram
 from daskglm.kernels.coded_gram import room as room
 from daskglm.kernels.coded_levels import add_products, add_slopes, by_level, from_levels
+from daskglm.kernels.coded_levels import product_with as product_with
 from daskglm.kernels.coded_rows import Coded, Tables
 from daskglm.kernels.coded_totals import add_moments as add_moments
 from daskglm.kernels.coded_totals import count_signs as count_signs

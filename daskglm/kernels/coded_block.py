@@ -38,6 +38,7 @@ from daskglm.kernels.coded import flush as flush
 from daskglm.kernels.coded import forward as forward
 from daskglm.kernels.coded import gathered as gathered
 from daskglm.kernels.coded import prepared as prepared
+from daskglm.kernels.coded import product_with as product_with
 from daskglm.kernels.coded import row_at as row_at
 from daskglm.kernels.coded import rows_between as rows_between
 from daskglm.kernels.coded import run_rows as run_rows

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+import scipy.sparse as sp
 
 from daskglm.kernels.chosen import within_callers
 from daskglm.system.compiled import compiled
@@ -77,3 +81,35 @@ def add_slopes(X, slope, start, count, levels):  # type: ignore[no-untyped-def]
         _scatter(middle, first[p:q], slope, start, count, levels)
     if len(first) > q:
         _scatter(wide, first[q:], slope, start, count, levels)
+
+
+# ---- several products at once
+@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
+def _gather_rows(codes, first, levels, start, found):  # type: ignore[no-untyped-def]
+    for t in range(len(found)):
+        row, to = codes[start + t], found[t]
+        for j in range(len(first)):
+            own = levels[np.uint64(first[j]) + np.uint64(row[j])]
+            for r in range(len(to)):
+                to[r] += own[r]
+
+
+def product_with(X: Any, d: int, V: np.ndarray) -> Callable[[int, int], np.ndarray]:
+    """Return a function of start and stop that multiplies these rows by V (d, K): (n, K).
+
+    The tables meet V once.
+    """
+    narrow, middle, wide, floats, first, indptr, columns, values, _, width = X[:10]
+    of_levels = sp.csr_matrix((values, columns, indptr), shape=(len(indptr) - 1, width))
+    levels, numbers = np.ascontiguousarray(of_levels @ V[:width]), V[width:]
+    ends = np.cumsum([part.shape[1] for part in X[:3]])
+    kinds = list(zip((narrow, middle, wide), np.split(first, ends[:-1]), strict=True))
+
+    def products(start: int, stop: int) -> np.ndarray:
+        found: np.ndarray = floats[start:stop] @ numbers
+        for codes, begins in kinds:
+            if len(begins):
+                _gather_rows(codes, begins, levels, start, found)
+        return found
+
+    return products

@@ -12,7 +12,7 @@ for the slowest of eight misses.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -120,6 +120,11 @@ def matrix_of(X: Any, d: int) -> sp.csr_matrix:
     values = np.full(hi - lo, data[0]) if len(data) == 1 else data[lo:hi]
     shape = len(indptr) - 1, d
     return sp.csr_matrix((values.astype(np.float64), indices[lo:hi], indptr - lo), shape=shape)
+
+
+def product_with(X: Any, d: int, V: np.ndarray) -> Callable[[int, int], np.ndarray]:
+    """Return a function of start and stop that multiplies these rows by V (d, K): (n, K)."""
+    return lambda start, stop: matrix_of(rows_between(X, start, stop), d) @ V
 
 
 @within_callers()

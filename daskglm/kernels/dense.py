@@ -10,7 +10,7 @@ in X's precision over the rows of one tile, unless they are to be exact.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -153,6 +153,11 @@ def rows_between(X: Any, start: int, stop: int) -> Any:
 def matrix_of(X: Any, d: int) -> np.ndarray:
     """Return rows of d features as a float64 matrix."""
     return np.asarray(X, np.float64)
+
+
+def product_with(X: Any, d: int, V: np.ndarray) -> Callable[[int, int], np.ndarray]:
+    """Return a function of start and stop that multiplies these rows by V (d, K): (n, K)."""
+    return lambda start, stop: matrix_of(X[start:stop], d) @ V
 
 
 @within_callers()

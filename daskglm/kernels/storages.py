@@ -119,6 +119,12 @@ def matrix_of(X: Any, d: int) -> Any:
     return _own(X).matrix_of(X, d)
 
 
+def product_with(X: Any, d: int, V: np.ndarray) -> Callable[[int, int], np.ndarray]:
+    """Return a function of start and stop that multiplies these rows by V (d, K): (n, K)."""
+    found: Callable[[int, int], np.ndarray] = _own(X).product_with(X, d, V)
+    return found
+
+
 def size_of(X: Any) -> Size:
     """Return what the summary of a block says of how its rows lie in memory."""
     found: Size = _own(X).size_of(X)

@@ -16,6 +16,9 @@ from daskglm.core.device import Array, gpu, on_device, to_host
 from daskglm.objectives.point import Point
 from daskglm.solvers.block_systems import SINGULAR, system_of
 
+# Columns of a Hessian that are multiplied at a time. Chosen.
+COLUMNS_AT_ONCE = 64
+
 
 def newton_step(hessian: Array | BlockHessian, gradient: Array) -> Array:
     """Solve H s = -g for a positive semidefinite H, scaled to a unit diagonal.
@@ -82,7 +85,6 @@ def expected_fall(hessian: np.ndarray | BlockHessian, gradient: np.ndarray) -> f
             fall = 0.5 * float(np.square(vectors.T @ rhs) @ (1.0 / np.maximum(values, least)))
     return fall if math.isfinite(fall) else math.inf
 
-
 def projection(
     hessian: np.ndarray | BlockHessian, entries: np.ndarray, others: np.ndarray
 ) -> np.ndarray:
@@ -99,11 +101,12 @@ def projection(
     """
     inverse = inverse_of(principal(hessian, entries))
     found = np.empty((len(entries), len(others)))
-    unit = np.zeros(len(hessian))
-    for at, j in enumerate(others):
-        unit[j] = 1.0
-        found[:, at] = inverse((hessian @ unit)[entries])
-        unit[j] = 0.0
+    for lo in range(0, len(others), COLUMNS_AT_ONCE):
+        some = others[lo : lo + COLUMNS_AT_ONCE]
+        units = np.zeros((len(hessian), len(some)))
+        units[some, np.arange(len(some))] = 1.0
+        for at, column in enumerate((hessian @ units)[entries].T, lo):
+            found[:, at] = inverse(column)
     return found
 
 

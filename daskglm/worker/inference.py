@@ -7,6 +7,7 @@ memory are served.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -25,7 +26,8 @@ from daskglm.data.clusters import Clusters
 from daskglm.kernels import cpu as host
 from daskglm.kernels import gram_side
 from daskglm.kernels.records import NOTHING
-from daskglm.kernels.storages import matrix_of, rows_between
+from daskglm.kernels.dense import add_by_code
+from daskglm.kernels.storages import product_with, rows_between
 from daskglm.losses.base import Law
 from daskglm.losses.table import law_of
 from daskglm.worker.asked import Asked
@@ -38,6 +40,8 @@ from daskglm.worker.score_sums import Out, Scores
 RUN_BYTES = 1 << 19
 # Bytes of a stored value of sparse rows, with its index.
 SPARSE_BYTES = 12
+# Rows of a run, at least.
+FEWEST = 64
 
 
 def inference_sums(asked: Asked[InferenceSums]) -> Totals:
@@ -77,46 +81,44 @@ def scores_along(asked: Asked[ScoresAlong]) -> Totals:
     request, blocks, d = asked.request, asked.blocks, asked.n_features
     law = law_of(asked.problem.loss, curvature="fisher")
     w, b = host.coefficients(request.w, d)
-    directions = np.ascontiguousarray(request.directions)
-    features = directions[:d]
-    constant = directions[d] if len(directions) > d else np.zeros(directions.shape[1])
+    features, constant = request.directions[:d], request.directions[d:].sum(axis=0)
     groups = _groups(blocks) if request.clusters else _Groups(NOTHING, [], [])
-    many, r = len(groups.labels), directions.shape[1]
-    rows_of_run = max(int(RUN_BYTES // (8 * max(r, 1))), 64)
+    many, r = len(groups.labels), request.directions.shape[1]
+    shape = (many, r + 1) if request.clusters else (r, r)
+    rows_of_run = max(int(RUN_BYTES // (8 * max(r, 1))), FEWEST)
 
     def work(pieces: list[Piece]) -> Totals:
-        sums, seen = np.zeros((many if request.clusters else r, r)), np.zeros(many, bool)
+        sums, seen = np.zeros(shape), np.zeros(many, bool)
         for i, lo, hi in pieces:
             cache = asked.caches[i]
+            others, products = beside(cache, slice(lo, hi)), product_with(cache.rows, d, features)
+            z, slopes = np.empty((2, hi - lo))
+            cache.kernels.margins(rows_between(cache.rows, lo, hi), w, b, 0, hi - lo, z)
+            host.margins.slopes(law, *others, z, 0, hi - lo, slopes)
+            weight = others[1]
             for first in range(lo, hi, rows_of_run):
                 run = slice(first, min(first + rows_of_run, hi))
-                n = run.stop - run.start
-                rows, others = rows_between(cache.rows, run.start, run.stop), beside(cache, run)
-                z, slopes = np.empty((2, n))
-                cache.kernels.margins(rows, w, b, 0, n, z)
-                host.margins.slopes(law, *others, z, 0, n, slopes)
-                along = matrix_of(rows, d) @ features + constant
-                scores, weight = slopes[:, None] * along, others[1]
+                own = slice(run.start - lo, run.stop - lo)
+                along, slope = products(run.start, run.stop) + constant, slopes[own]
                 if request.clusters:
                     codes = groups.codes(i, run)
-                    order = np.argsort(codes, kind="stable")
-                    ordered = codes[order]
-                    begins = np.flatnonzero(np.diff(ordered, prepend=-1))
-                    sums[ordered[begins]] += np.add.reduceat(scores[order], begins, axis=0)
-                    seen[codes[weight > 0.0] if len(weight) else codes] = True
-                elif request.frequency and len(weight):
-                    each = np.divide(slopes, weight, out=np.zeros(n), where=weight > 0.0)
-                    sums += scores.T @ (each[:, None] * along)
+                    add_by_code(along, slope, codes, 0, len(along), sums)
+                    seen[codes[weight[own] > 0.0] if len(weight) else codes] = True
+                    continue
+                if request.frequency and len(weight):
+                    some = weight[own]
+                    each = np.divide(slope, some, out=np.zeros(len(some)), where=some > 0.0)
                 else:
-                    sums += scores.T @ scores
+                    each = slope
+                sums += (slope[:, None] * along).T @ (each[:, None] * along)
         return {"sums": sums, "seen": seen}
 
-    totals = asked.add_up(work, 8 * r * (many if request.clusters else r))
+    totals = asked.add_up(work, 8 * math.prod(shape))
     sums, reply = totals["sums"], {"rows": asked.facts.n_rows}
     if not request.clusters:
         return {"meat": sums, **reply}
     seen = totals["seen"]
-    return {"clusters": ClusterSums(groups.labels[seen], sums[seen]), **reply}
+    return {"clusters": ClusterSums(groups.labels[seen], sums[seen, :r]), **reply}
 
 
 def meat_by_leverage(asked: Asked[LeverageMeat]) -> Totals:
@@ -132,7 +134,7 @@ def _need_host_memory(asked: Asked[Any]) -> None:
 
 def _rows_of_run(block: Block, d: int) -> int:
     mean = SPARSE_BYTES * block.facts.per_row if block.facts.sparse else 8.0 * d
-    return max(int(RUN_BYTES // max(mean, 1.0)), 64)
+    return max(int(RUN_BYTES // max(mean, 1.0)), FEWEST)
 
 
 # ---- one margin
@@ -161,8 +163,11 @@ class _OfOneMargin:
         )
 
     def rows_of_run(self, block: Block) -> int:
-        """Return the rows of a block that are taken at a time."""
-        return _rows_of_run(block, self.d)
+        """Return the rows of a block that are taken at a time.
+
+        Without a bread they are as many as features, with which the work on tables goes.
+        """
+        return max(_rows_of_run(block, self.d), 0 if self.side else self.d)
 
     def add(self, i: int, run: slice, out: Out, codes: np.ndarray | None) -> None:
         """Add the sums over some rows of block i, which are of these clusters."""
