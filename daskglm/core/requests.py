@@ -211,7 +211,8 @@ class Spread:
     """How far rows lie from a centre (d,). Reply: sums, columns (d,) and moment. 1 pass.
 
     `sums` are those of the columns, `columns` of their (|x_j| / scale) ** `summation.MOMENT`, and
-    `moment` of (|x - centre| / scale) ** `summation.MOMENT`. Only for rows in host memory.
+    `moment` of (|x - centre| / scale) ** `summation.MOMENT`; of rows of codes alone a bound on the
+    largest of these is enough. Only for rows in host memory.
     """
 
     centre: np.ndarray

@@ -46,12 +46,26 @@ def squared_norms(X, start, stop):  # type: ignore[no-untyped-def]
     return largest, total
 
 
+@compiled(nogil=True, error_model="numpy")
+def farthest(first, of_levels, counts, square):  # type: ignore[no-untyped-def]
+    """Return a square with the most of each code column added that a level with rows adds."""
+    for j in range(len(first)):
+        stop = first[j + 1] if j + 1 < len(first) else len(of_levels)
+        most = -np.inf
+        for level in range(first[j], stop):
+            if counts[level] > 0.0:
+                most = max(most, of_levels[level])
+        square += most
+    return square
+
+
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
 def spread(X, centre, scale, start, stop, sums):  # type: ignore[no-untyped-def]
     """Add what `requests.Spread` asks for over [start, stop) to `sums` (2 d + 1,).
 
     The distance of a row is that of the centre from zero and what its levels change of it, which
     cancels: as many terms as a row has levels and values may each have lost a part of the whole.
+    Rows without numbers are not read one by one: no row is farther than the farthest levels.
     """
     floats, first, indptr, columns, values, _, width = X[3:]
     d, whole = len(centre), squared_size(centre[:width], scale)
@@ -64,10 +78,12 @@ def spread(X, centre, scale, start, stop, sums):  # type: ignore[no-untyped-def]
     counts, ones, squares = np.zeros(len(of_levels)), np.ones(ROWS), np.empty(ROWS)
     for lo in range(start, stop, ROWS):
         hi = min(lo + ROWS, stop)
+        add_slopes(X, ones, lo, hi - lo, counts)
+        if floats.shape[1] == 0:
+            continue
         here = squares[: hi - lo]
         here[:] = whole
         add_products(X, of_levels, lo, hi, here)
-        add_slopes(X, ones, lo, hi - lo, counts)
         for t in range(hi - lo):
             square = max(here[t], 0.0) + lost
             x = floats[lo + t]
@@ -76,6 +92,8 @@ def spread(X, centre, scale, start, stop, sums):  # type: ignore[no-untyped-def]
                 sums[d + width + j] += ((x[j] / scale) ** 2) ** 16
                 square += ((x[j] - centre[width + j]) / scale) ** 2
             sums[2 * d] += square**16
+    if floats.shape[1] == 0:
+        sums[2 * d] += (max(farthest(first, of_levels, counts, whole), 0.0) + lost) ** 16
     for level in range(len(counts)):
         for q in range(indptr[level], indptr[level + 1]):
             sums[columns[q]] += counts[level] * values[q]

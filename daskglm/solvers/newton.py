@@ -177,11 +177,12 @@ def keeps_margins(objective: Objective) -> bool:
     """Return whether to keep margins, 8 bytes a row.
 
     They are kept unless rows are many and of at most 240 bytes: most steps are unit steps, which do
-    not need margins. Both limits are chosen. Statistics of families want them at the end.
+    not need margins. Both limits are chosen. Statistics of families want them at the end, which is
+    a pass over rows that are shorter than margins of two points.
     """
-    if objective.loss.family is not None and not objective.loss.is_quadratic:
-        return True
     facts = objective.engine.facts
+    if objective.loss.family is not None and not objective.loss.is_quadratic:
+        return facts.n_rows < 300_000 or facts.nbytes > 16 * facts.n_rows
     return facts.n_rows < 300_000 or facts.nbytes > 240 * facts.n_rows
 
 
