@@ -15,7 +15,8 @@ from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file, load_breast_cancer, load_svmlight_file
 
 from daskglm import OrdinalRegression
-from daskglm.cli import ESTIMATORS, main
+from daskglm.cli import COMMANDS, main
+from daskglm.estimators.functional import ESTIMATORS
 from daskglm.estimators.persistence import load
 from tests.conftest import SHARED, make_problem
 
@@ -356,3 +357,19 @@ def test_on_local_workers(svm, tmp_path):
 def test_on_a_scheduler(svm, tmp_path, client):
     run("fit", svm, "--scheduler", client.scheduler.address, "--out", tmp_path / "m.json")
     assert load(tmp_path / "m.json").report_.workers >= 1
+
+
+def test_short_helps_are_the_first_sentences_of_commands():
+    for name, lazy in COMMANDS.items():
+        command = main.get_command(None, name)
+        assert command.name == name
+        assert command.get_short_help_str(200).startswith(lazy.help.rstrip("."))
+
+
+def test_help_imports_no_command():
+    code = (
+        "import sys; from daskglm.cli import main\n"
+        "main(['--help'], standalone_mode=False)\n"
+        "assert not {'numpy', 'sklearn', 'numba', 'dask'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

@@ -85,6 +85,7 @@ def expected_fall(hessian: np.ndarray | BlockHessian, gradient: np.ndarray) -> f
             fall = 0.5 * float(np.square(vectors.T @ rhs) @ (1.0 / np.maximum(values, least)))
     return fall if math.isfinite(fall) else math.inf
 
+
 def projection(
     hessian: np.ndarray | BlockHessian, entries: np.ndarray, others: np.ndarray
 ) -> np.ndarray:

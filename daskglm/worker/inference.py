@@ -25,8 +25,8 @@ from daskglm.data.blocks import Block
 from daskglm.data.clusters import Clusters
 from daskglm.kernels import cpu as host
 from daskglm.kernels import gram_side
-from daskglm.kernels.records import NOTHING
 from daskglm.kernels.dense import add_by_code
+from daskglm.kernels.records import NOTHING
 from daskglm.kernels.storages import product_with, rows_between
 from daskglm.losses.base import Law
 from daskglm.losses.table import law_of

@@ -1,4 +1,4 @@
-"""Options of the command line that are about columns, and text that a terminal is shown."""
+"""Options of the command line that are about columns."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from daskglm.commands.text import one_line, visible
 from daskglm.frames.schema import BASES, ERROR, OF_FACTORS, OF_NUMBERS, UNSEEN, schema_of
 
 # Columns that options name: with a role beside the features, and others.
@@ -14,21 +15,6 @@ OF_COLUMNS = ("label", "drop", "ids", "penalty_factor", "lower_bounds", "upper_b
 
 # Options of `fit` that are parameters of the schema; the first two name columns.
 OF_SCHEMA = ("absorb", "categories", "numeric", "missing", "unseen", "min_count", "base")
-
-
-def one_line(error: BaseException) -> str:
-    """Return an error as one line, with its type where it does not say enough."""
-    text = " ".join(str(error).split())
-    if not text:
-        text = f"{type(error).__name__}, without a reason; daskglm -v shows where"
-    elif isinstance(error, KeyError):
-        text = f"{type(error).__name__}: {text}"
-    return visible(text)
-
-
-def visible(text: str) -> str:
-    """Return text with control characters escaped: a terminal could take them for commands."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 # ---- values of options

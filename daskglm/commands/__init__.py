@@ -1,0 +1,1 @@
+"""The commands of `daskglm`, one a module: a function whose docstring is what `--help` shows."""

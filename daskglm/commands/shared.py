@@ -1,0 +1,114 @@
+"""What commands share: where they run, formats of files, and how lines are shown."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from daskglm.commands.options import not_blank
+from daskglm.commands.text import visible
+from daskglm.estimators import datafiles
+
+# Names in what is shown line up: this is the longest one of a report.
+WIDTH = len("gradient ratio")
+
+# Dask would serve HTTP pages of scheduler and workers on all addresses.
+_LOOPBACK = "127.0.0.1:0"
+
+
+def show(lines: list[str]) -> None:
+    """Show lines, with control characters escaped."""
+    click.echo("\n".join(map(visible, lines)))
+
+
+def of_scheduler(what: str) -> Callable[[Any], Any]:
+    """Add the options that name a scheduler, which is for `what`, and the certificates for it."""
+
+    def add(command: Any) -> Any:
+        certificates = click.option(
+            "--tls-dir",
+            type=click.Path(exists=True, file_okay=False, path_type=Path),
+            help="Folder with the certificates of that cluster.",
+        )
+        scheduler = click.option(
+            "--scheduler",
+            metavar="ADDRESS",
+            envvar="DASK_SCHEDULER_ADDRESS",
+            callback=not_blank,
+            help=what,
+        )
+        return scheduler(certificates(command))
+
+    return add
+
+
+# ---- commands
+
+
+def format_of(path: str, asked: str) -> str:
+    """Return the format of a file; a usage error where its name does not tell."""
+    kind = datafiles.format_of(path, asked)
+    if kind is None:
+        raise click.UsageError(
+            f"cannot tell the format of {visible(path)!r} from its name: give --format."
+        )
+    return kind
+
+
+# ---- where to run
+@contextlib.contextmanager
+def client_of(scheduler: str | None, workers: int | None, tls_dir: Path | None) -> Iterator[Any]:
+    """Make a client of a scheduler or of local workers the default; without both fit in process.
+
+    Gives the client, or None.
+    """
+    if scheduler:
+        import dask
+
+        from daskglm.launch import tls
+
+        with dask.config.set(tls.settings(tls_dir)), _connected(scheduler) as client:
+            yield client
+    elif workers:
+        from distributed import Client, LocalCluster
+
+        quiet = not click.get_current_context().find_root().obj
+        with (
+            LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                processes=True,
+                # None would serve pages on all addresses
+                dashboard_address=_LOOPBACK,
+                worker_dashboard_address=_LOOPBACK,
+                # workers would write tracebacks of errors that are shown here as one line
+                silence_logs=logging.CRITICAL if quiet else logging.WARNING,
+            ) as cluster,
+            Client(cluster) as client,
+        ):
+            yield client
+    else:
+        yield None
+
+
+def _connected(scheduler: str) -> Any:
+    """Return a client of a scheduler; ConnectionError where none answers."""
+    import dask
+    from distributed import Client
+
+    began = time.monotonic()
+    try:
+        return Client(scheduler)
+    except OSError as error:  # timeouts are among them, mostly without a word
+        raise ConnectionError(
+            f"no scheduler answers at {scheduler} (tried for {time.monotonic() - began:.3g} s; "
+            f"distributed.comm.timeouts.connect is "
+            f"{dask.config.get('distributed.comm.timeouts.connect')}): is it running there, and "
+            "is this the address that it printed?" + (f" {error}" if str(error) else "")
+        ) from error

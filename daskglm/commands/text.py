@@ -1,0 +1,18 @@
+"""Text that a terminal is shown."""
+
+from __future__ import annotations
+
+
+def one_line(error: BaseException) -> str:
+    """Return an error as one line, with its type where it does not say enough."""
+    text = " ".join(str(error).split())
+    if not text:
+        text = f"{type(error).__name__}, without a reason; daskglm -v shows where"
+    elif isinstance(error, KeyError):
+        text = f"{type(error).__name__}: {text}"
+    return visible(text)
+
+
+def visible(text: str) -> str:
+    """Return text with control characters escaped: a terminal could take them for commands."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
