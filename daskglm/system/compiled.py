@@ -17,7 +17,6 @@ counts from a random number here.
 
 from __future__ import annotations
 
-import ast
 import functools
 import hashlib
 import inspect
@@ -25,6 +24,7 @@ import itertools
 import logging
 import os
 import pickle
+import re
 import secrets
 import sys
 from collections.abc import Callable, Iterator
@@ -47,6 +47,12 @@ PACKAGE = Path(__file__).parents[1]
 SHIPPED = PACKAGE / "machine_code"
 # Files of machine code that this process has read or written.
 USED: set[Path] = set()
+
+# Imports of this package at the top of a module, without comments: where from, and what; and names in
+# the latter, which may have others after "as".
+IMPORTS = re.compile(r"^from (daskglm[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
+NAMES = re.compile(r"(?:^|[(,])\s*(\w+)")
+COMMENTS = re.compile(r"#.*")
 
 logger = logging.getLogger("daskglm")
 
@@ -297,16 +303,14 @@ def _imported(module: str) -> frozenset[str]:
 
 @functools.cache
 def _names(module: str) -> tuple[str, ...]:
-    """Return the modules of this package that a module imports at its top, and their packages."""
+    """Return the modules of this package that a module imports at its top, and their packages.
+
+    Found by their text: to parse a hundred modules takes a third of a first fit.
+    """
     found: list[str] = []
-    for node in ast.parse(_source(module)).body:
-        if (
-            isinstance(node, ast.ImportFrom)
-            and node.module
-            and node.module.split(".")[0] == "daskglm"
-        ):
-            names = (f"{node.module}.{alias.name}" for alias in node.names)
-            found += [node.module, *(name for name in names if name in sys.modules)]
+    for package, names in IMPORTS.findall(COMMENTS.sub("", _source(module).decode())):
+        parts = (f"{package}.{name}" for name in NAMES.findall(names))
+        found += [name for name in (package, *parts) if name in sys.modules]
     return tuple(found)
 
 
