@@ -78,9 +78,9 @@ def tables(lines: Lines, quick: bool) -> None:
         objectives = {}
         for device in ("cuda", "cpu"):
             try:
-                began, model = time.perf_counter(), None
                 for _ in range(1 if quick or rows > 1_000_000 else 3):
-                    began, model = time.perf_counter(), _of_table(frame, y, exposure, family, device)
+                    began = time.perf_counter()
+                    model = _of_table(frame, y, exposure, family, device)
                 report = model.report_
                 objectives[device] = report.objective
                 lines.add(

@@ -59,7 +59,7 @@ class Plan:
         self.beside = int(ends[-1]) if p > 1 else 0
         self.own = self.beside + (k + 1) * self.levels
         self.sums = self.own + (k + 1) ** 2
-        self.most = int(sizes.max(initial=0))
+        self.most = int(sizes[above].max(initial=0))
         f, g = above
         i, j = np.triu_indices(k + 1)
         number, factor = (part.ravel() for part in np.indices((k + 1, p)))
@@ -131,10 +131,11 @@ def add(plan: Plan, part: Any, curvature: Any, gram: Any) -> None:
     tables, levels, lanes = part.tables.matrix, np.int64(plan.levels), np.int32(plan.lanes)
     copy, beside, own = tables.csc_copy, sums[plan.beside : plan.own], sums[plan.own :]
     columns = np.int32(plan.width), copy.data, copy.rows, copy.starts, copy.first
+    of = of_level, of_column, counts, offsets, tables.indptr, tables.indices, tables.data
+    alone = beside[-plan.levels :]
     function = kernel(FILES, "coded_right", *options)
     grid = function.grid(plan.levels * plan.width * plan.lanes, THREADS)
-    of = of_level, of_column, counts, offsets, tables.indptr, tables.indices, tables.data
-    args = (levels, np.int32(len(counts)), lanes, *of, *columns, sums, beside[-levels:], right)
+    args = (levels, np.int32(len(counts)), lanes, *of, *columns, sums, alone, right)
     function((grid,), (THREADS,), args)
     function = kernel(FILES, "coded_left", *options)
     grid = function.grid((plan.width + plan.k + 1) ** 2 * plan.lanes, THREADS)

@@ -80,6 +80,7 @@ def test_many_rows_in_several_groups_and_blocks(cupy, always, monkeypatch, block
     assert plan.shared <= block_bytes
     assert len(plan.ends) == groups
     far = plan.tasks[plan.tasks[:, 6] == 0]
+    assert not far[:, 5].any()
     # with 25 sums a block has no room for a column of 30 levels, nor for most pairs
     assert (len(far) > 0, bool((far[:, 3] < 0).any())) == ((block_bytes == 200,) * 2)
     c = np.random.default_rng(2).random(20_011)
@@ -169,6 +170,8 @@ def test_the_way_with_less_work_is_taken(cupy, monkeypatch):
     assert pays(nine, 0)
     assert pays(nine, 10)
     assert pays((3000, 2000), 0)
+    assert pays((2,) * 30, 0)  # whose products are one block's, for which others wait
+    assert not pays((2,) * 100, 0)
     assert not pays(nine, 100)  # numbers
     assert not pays((3, 2), 100)
     assert not pays(nine, 0, rows=50)  # fewer rows than the sums they would make
