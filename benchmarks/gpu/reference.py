@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 BLOCK_ROWS = 100_000
-MOST_COLUMNS = 100  # up to which a Gram is made
+MOST_COLUMNS = 400  # up to which a Gram is made
 
 
 class Sums(NamedTuple):

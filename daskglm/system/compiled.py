@@ -48,8 +48,8 @@ SHIPPED = PACKAGE / "machine_code"
 # Files of machine code that this process has read or written.
 USED: set[Path] = set()
 
-# Imports of this package at the top of a module, without comments: where from, and what; and names in
-# the latter, which may have others after "as".
+# Imports of this package at the top of a module, without comments: where from, and what; and names
+# in the latter, which may have others after "as".
 IMPORTS = re.compile(r"^from (daskglm[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 NAMES = re.compile(r"(?:^|[(,])\s*(\w+)")
 COMMENTS = re.compile(r"#.*")

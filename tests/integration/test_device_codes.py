@@ -61,6 +61,14 @@ def test_models_of_many_coefficients(cupy, fit):
     assert_alike(cupy, WIDE, TARGETS[target], **{"C": 0.1, **given, "tol": 1e-7})
 
 
+@pytest.mark.parametrize("fit", ["two classes", "several classes", "ordered classes", "counts"])
+def test_models_by_sums_of_pairs_of_levels(cupy, monkeypatch, fit):
+    """Where cuBLAS's products would be less work, too."""
+    monkeypatch.setattr(gpu().coded.coded_gram, "ADDITION", 0)
+    target, given = FITS[fit]
+    assert_alike(cupy, FEW, TARGETS[target], solver="newton", **given)
+
+
 def test_a_sample_of_codes_preconditions(cupy):
     """TRON's samples are taken out of the rows on the device."""
     rows = coded_cases.coded(4000, k=1, seed=5, dtype=np.float32)

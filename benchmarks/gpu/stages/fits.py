@@ -78,7 +78,6 @@ def tables(lines: Lines, quick: bool) -> None:
         objectives = {}
         for device in ("cuda", "cpu"):
             try:
-                began, model = 0.0, None
                 for _ in range(1 if quick or rows > 1_000_000 else 3):
                     began = time.perf_counter()
                     model = _of_table(frame, y, exposure, family, device)

@@ -61,6 +61,8 @@ SHAPES = (
     Shape("csr", "f4", 60, 2),
     *(Shape(kind, dtype, 47_236, 50) for kind, dtype in TEXT),
     Shape("coded", "f4", 60, 1),
+    Shape("coded", "f8", 60, 1),
+    Shape("coded", "f8", 400, 4),  # of which one pair of codes has more sums than a block
     Shape("coded", "f8", 47_236, 10),
 )
 

@@ -19,7 +19,7 @@ from benchmarks.datasets.snap_ml import epsilon_like, rcv1_like
 from benchmarks.gpu.lines import Lines
 from benchmarks.gpu.means import graph_at_once, no_graph
 from benchmarks.gpu.measure import enqueueing, on_device, on_device_clock, rows_of, wall
-from benchmarks.gpu.rows import QUICK, SIZES, higgs
+from benchmarks.gpu.rows import QUICK, SIZES, factors, higgs
 from daskglm.core.device import gpu, to_host
 from daskglm.core.requests import Problem
 from daskglm.data.blocks import Place, to_block
@@ -31,16 +31,17 @@ from daskglm.solvers.linear_systems import Diagonal
 from daskglm.solvers.trust_region import solve_in_region
 from daskglm.worker.device_placement import DeviceConfig
 
+FACTOR_ROWS, QUICK_FACTOR_ROWS = 10_000_000, 2_000
 TEN_TIMES_RCV1 = 200_000  # rows, whose 120 MB exceed the L2 cache of an H100 (50 MB)
 EPSILON_PART = 4  # of epsilon's rows
 # of steps: conjugate gradients carry differences of rounding on (6e-5 on 1,000 rows of HIGGS's
 # shape)
 MATCH = 1e-3
-WIDEST_GRAM = 64  # columns up to which a Gram is made beside the gradient in one kernel
+WIDEST_GRAM = 64  # columns up to which a Gram of dense rows is made beside the gradient
 
 
 def times(lines: Lines, quick: bool) -> None:
-    """Time every pass over rows of four shapes.
+    """Time every pass over rows of five shapes.
 
     Lines have the device's time, bytes of the rows a second, and the host's time to enqueue it.
     """
@@ -49,8 +50,10 @@ def times(lines: Lines, quick: bool) -> None:
         ("rcv1", SIZES["rcv1"], rcv1_like),
         ("rcv1 x 10", TEN_TIMES_RCV1, rcv1_like),
         ("epsilon / 4", SIZES["epsilon"] // EPSILON_PART, epsilon_like),
+        ("factors", FACTOR_ROWS, factors),
     ):
-        X, y = make(QUICK[name.split()[0]] if quick else rows)
+        few = QUICK.get(name.split()[0], QUICK_FACTOR_ROWS)
+        X, y = make(few if quick else rows)
         kernels, on = rows_of(X)
         nbytes = X.nbytes if isinstance(X, np.ndarray) else on.nbytes
         for kind, work in _passes(kernels, on, y, X.shape[1]).items():
@@ -92,7 +95,7 @@ def _passes(kernels: Any, rows: Any, y: np.ndarray, d: int) -> dict[str, Callabl
         "with diagonal": functools.partial(evaluate, (z, c, sums, cp.zeros(d + 1), none)),
         "Hessian-vector": functools.partial(kernels.hessian_vector, rows, c, v, 0, 0, n, out),
     }
-    if d <= WIDEST_GRAM:
+    if d <= WIDEST_GRAM or isinstance(rows, backend.coded.Rows):
         gram = cp.zeros((gram_side(d), gram_side(d)))
         found["with Gram"] = functools.partial(evaluate, (z, c, sums, none, gram))
     return found

@@ -55,11 +55,6 @@ coded_forward(const unsigned char* narrow, const unsigned short* middle, const u
 #endif
 }
 
-// By a kernel of its own, which a graph can capture with the others.
-extern "C" __global__ void __launch_bounds__(256) coded_zeros(long long count, double* out) {
-  for (int64 i = grid_thread(); i < count; i += grid_threads()) out[i] = 0.0;
-}
-
 // Add r, and with DIAGONAL curvature, of each row to `sums` and `squares` of its levels in the code
 // columns of one kind. The levels from `base` on that a block has room for, `near` of them, are added
 // up in shared memory first, in several copies, so that threads seldom meet at the same number.

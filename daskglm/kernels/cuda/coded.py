@@ -19,13 +19,14 @@ import numpy as np
 from daskglm.kernels.coded import PARTS, digest
 from daskglm.kernels.coded_columns import level_ranges, restricted
 from daskglm.kernels.coded_rows import Tables as HostTables
-from daskglm.kernels.cuda import csr, dense
+from daskglm.kernels.cuda import coded_gram, csr, dense
 from daskglm.kernels.cuda.dense import FORWARD, AtMargins, scaled_as
 from daskglm.kernels.cuda.launch import (
     NULL,
     THREADS,
     Kernel,
     Workspace,
+    clear,
     kernel,
     numbers,
     pointer,
@@ -60,6 +61,7 @@ class Tables:
             csr.add_csc_copy(self.matrix)
         self.first = cp.asarray(host.first)
         self.ranges = level_ranges(host.first, levels)
+        self.plans: dict[int, coded_gram.Plan] = {}
 
     @property
     def levels(self) -> int:
@@ -72,6 +74,12 @@ class Tables:
         of = self.matrix
         return of.indptr, pointer(of.indices), pointer(of.data), np.int32(self.width)
 
+    def plan(self, k: int) -> coded_gram.Plan:
+        """Return how Grams of rows with k numbers are added up."""
+        if k not in self.plans:
+            self.plans[k] = coded_gram.Plan(self.host, k)
+        return self.plans[k]
+
     def products(self, w: Any) -> Any:
         """Return the products (levels,) with w."""
         if not self.levels:
@@ -83,10 +91,7 @@ class Tables:
     def sums(self) -> tuple[Any, Any]:
         """Return two vectors (levels,) of zeros."""
         both = self.matrix.workspace.get("sums", 2 * self.levels)
-        function = kernel(
-            ("codes", "coded"), "coded_zeros", *self.matrix.options, "-DVECTOR=double"
-        )
-        function((function.grid(len(both), THREADS),), (THREADS,), (np.int64(len(both)), both))
+        clear(both)
         return both[: self.levels], both[self.levels :]
 
 
@@ -238,6 +243,17 @@ class Rows:
         """Return the kernel of squared norms of rows, its grid, and its first arguments."""
         function = _coded("coded_norms", self, "-DVECTOR=double")
         return function, function.grid(self.n, THREADS), (*self.arrays, *self.tables.arrays)
+
+    def add_gram(self, curvature: Any, gram: Any, *, exact: bool) -> None:
+        """Add [X 1]' D [X 1] to the upper triangle of `gram`; see `dense.add_curved_gram`.
+
+        By sums of pairs of levels, all in float64, where these are less work than dense rows.
+        """
+        plan = self.tables.plan(self.k)
+        if plan.pays(self.n, len(gram)):
+            coded_gram.add(plan, self, curvature, gram)
+        else:
+            dense.add_curved_gram(self, curvature, gram, exact=exact)
 
     def fill_scaled(self, curvature: Any, out: Any) -> None:
         """Set `out` (n, side) to sqrt(D) [X 1], and what lies beyond to zero."""

@@ -11,6 +11,7 @@ import cupy as cp
 import numpy as np
 from cupyx.scipy.sparse import csr_matrix
 
+from daskglm.kernels.cuda import dense
 from daskglm.kernels.cuda.dense import AtMargins, scaled_as
 from daskglm.kernels.cuda.launch import (
     INDICES,
@@ -70,6 +71,10 @@ class Rows:
         indptr, shape = self.indptr[start : stop + 1], (stop - start, self.d)
         pattern = bool(self.pattern)
         return Rows(self.data, self.indices, indptr, shape, self.workspace, pattern=pattern)
+
+    def add_gram(self, curvature: Any, gram: Any, *, exact: bool) -> None:
+        """Add [X 1]' D [X 1] to the upper triangle of `gram`; see `dense.add_curved_gram`."""
+        dense.add_curved_gram(self, curvature, gram, exact=exact)
 
     def fill_scaled(self, curvature: Any, out: Any) -> None:
         """Set `out` (n, side) to sqrt(D) [X 1], and what lies beyond to zero."""

@@ -192,3 +192,9 @@ def add_up(
     if out.size:
         args = (partial, np.int32(rows), np.int32(length), out, np.int32(add), pointer(live))
         kernel(("rows",), "sum_partials", "-DVECTOR=double")((out.size,), (THREADS,), args)
+
+
+def clear(out: Any) -> None:
+    """Set a float64 array to zero, by a kernel of ours: a graph can capture it with the others."""
+    function = kernel(("rows",), "zeros", "-DVECTOR=double")
+    function((function.grid(out.size, THREADS),), (THREADS,), (np.int64(out.size), out))

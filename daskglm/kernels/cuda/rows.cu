@@ -17,6 +17,10 @@ sum_partials(const double* partial, int rows, int length, double* out, int add, 
   if (threadIdx.x == 0) out[blockIdx.x] = (add ? out[blockIdx.x] : 0.0) + sum;
 }
 
+extern "C" __global__ void __launch_bounds__(256) zeros(long long count, double* out) {
+  for (int64 i = grid_thread(); i < count; i += grid_threads()) out[i] = 0.0;
+}
+
 // Store slopes and curvatures of the losses at the margins z + offset; each, and the offset, is null
 // if it is not wanted. Row blockIdx.x of partial (blocks, 3) gets the sums of slopes, losses and
 // curvatures.

@@ -111,7 +111,10 @@ def add_curved_gram(part: Any, curvature: Any, gram: Any, *, exact: bool) -> Non
 
     Unless `exact`, products of dense rows are summed in their dtype.
     """
-    dense.add_curved_gram(part, curvature, gram, exact=exact or part.sparse)
+    if part.sparse:
+        part.add_gram(curvature, gram, exact=True)
+    else:
+        dense.add_curved_gram(part, curvature, gram, exact=exact)
 
 
 def part_of(values: Any, lo: int, hi: int) -> Any:

@@ -1,8 +1,8 @@
 """Device kernels on sparse rows, CSR or coded, under the names of the CPU's; see `kernels.dense`,
 and `cuda.dense` for what differs.
 
-Rows have a `part`, and the kernels of their storage: `forward`, `add_columns`, `norms` and
-`fill_scaled`.
+Rows have a `part`, and the kernels of their storage: `forward`, `add_columns`, `norms`, `add_gram`
+and `fill_scaled`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from daskglm.kernels.cuda.dense import (
     FORWARD,
     PRODUCT,
     AtMargins,
-    add_curved_gram,
     largest_and_sum,
 )
 from daskglm.kernels.cuda.launch import add_up
@@ -54,7 +53,7 @@ def evaluate(
         add_up(partial[2:], grid, 3, diagonal[d:])
     part.add_columns(slope, sums, at.curvature if diagonal.size else None, diagonal)
     if gram.size:
-        add_curved_gram(part, at.curvature, gram, exact=exact)
+        part.add_gram(at.curvature, gram, exact=exact)
 
 
 evaluate_exactly = functools.partial(evaluate, exact=True)

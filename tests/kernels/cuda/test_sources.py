@@ -77,6 +77,7 @@ VARIANTS = {
             (FORWARD, "-DDIAGONAL=1", "-DSCALED=double"),
         ]
     ],
+    ("codes", "coded_gram"): [(*types, "-DINDEX=int") for types in TYPES],
     ("dual", "codes", "dual_coded"): [
         (*types, "-DINDEX=int", *others) for types in TYPES for others in [(), ("-DTHRESHOLDED=1",)]
     ],
@@ -124,6 +125,9 @@ BUDGET = {
     ("coded_scatter",): (6, NO),
     ("coded_scaled",): (5, 4),
     ("coded_norms",): (6, NO),
+    ("coded_pairs",): (4, 8),
+    ("coded_right",): (8, NO),
+    ("coded_left",): (8, NO),
     ("coded_forward", PRODUCT): (5, NO),
     ("coded_forward", FORWARD): (5, NO),
     ("dual_sweep_coded",): (4, 4),
