@@ -1,12 +1,15 @@
 """Absorbed factors: the same coefficients and errors as with dummy variables, without their rows."""
 
+import os
 import pickle
+import signal
 
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from distributed import Client, LocalCluster
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
@@ -471,3 +474,52 @@ def test_exposures_by_name_stay_beside_them(monkeypatch):
             model.predict(data), whole.predict(X, exposure=data.t), rtol=1e-6
         )
         np.testing.assert_allclose(model.inference(data, "y").bse, errors, rtol=1e-7)
+
+
+# ---- what ends in its midst
+POISSON = {"loss": "poisson", "C": np.inf, "tol": 1e-12, "schema": ABSORB}
+
+
+def test_a_fit_that_was_killed_goes_on(tmp_path, monkeypatch, large):
+    class Killed(Exception):
+        pass
+
+    def kill(record):
+        if record["iteration"] == 3:
+            raise Killed
+
+    frame = features(FRAME, "y")
+    saved = {"checkpoint": tmp_path / "c", "checkpoint_every": 1}
+    with pytest.raises(Killed):
+        daskglm.fit(frame, "y", solver="lbfgs", callback=kill, **POISSON, **saved)
+    for rows in (frame, dd.from_pandas(frame, npartitions=3)):
+        model = daskglm.fit(rows, "y", resume=tmp_path / "c", **POISSON)
+        assert model.report_.resumed == 3
+        wanted = daskglm.fit(frame, "y", **POISSON)
+        np.testing.assert_allclose(model.coef_, wanted.coef_, rtol=1e-5)
+        assert list(model.absorbed_) == list(wanted.absorbed_)
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_is_no_matter():
+    frame = with_empty_levels()
+    killed = []
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+
+        def kill(record):
+            if record["iteration"] == 2 and not killed:
+                killed.append(min(client.run(os.getpid).values()))
+                os.kill(killed[0], signal.SIGKILL)
+
+        lazy = dd.from_pandas(frame, npartitions=4)
+        with pytest.warns(LeftOutWarning):
+            model = daskglm.fit(lazy, "y", solver="lbfgs", callback=kill, **POISSON)
+    assert killed
+    with pytest.warns(LeftOutWarning):
+        wanted = daskglm.fit(frame, "y", **POISSON)
+    np.testing.assert_allclose(model.coef_, wanted.coef_, rtol=1e-4)
