@@ -23,6 +23,8 @@ UNIT = 2.0**-53
 FEW = 8
 # Share of a scaled Hessian's least eigenvalue that may be in doubt for it to prove anything.
 MOST_CHANGED = 0.5
+# Levels whose rows are solved for at a time, so that they stay in a cache. Chosen.
+LEVELS_AT_ONCE = 2048
 
 
 class GradientError(NamedTuple):
@@ -209,8 +211,11 @@ class HessianFactor:
             # rows of F L^-T one by one would be as many numbers as a dense F has
             squares = float(np.linalg.norm(inverse)) * cross.row_squares(1.0 / root)
         else:
-            F = scipy.linalg.blas.dtrsm(1.0, L, (cross.dense / root).T, lower=1)
-            squares = np.einsum("ij,ij->j", F, F)
+            squares = np.empty(m)
+            for lo in range(0, m, LEVELS_AT_ONCE):
+                some = slice(lo, lo + LEVELS_AT_ONCE)
+                F = scipy.linalg.blas.dtrsm(1.0, L, (cross.dense[some] / root).T, lower=1)
+                squares[some] = np.square(F, out=F).sum(axis=0)
         of_levels = np.sqrt(_growth(doubt) * (1.0 + squares)) / top
         of_rest = np.sqrt(_growth(doubt) * inverse.diagonal()) / root
         roots = hessian.joined(of_levels, of_rest)

@@ -214,16 +214,12 @@ def add_from(s, c, places, entries, stored, x, sums):  # type: ignore[no-untyped
 
 
 @within_callers()
-def fetch_sums(X, i, sums, q):  # type: ignore[no-untyped-def]
-    """Ask for the sums of a row's level of the first factor."""
-    indptr, columns, number, at = X[5], X[6], X[10], X[12]
-    for j in range(len(number)):
-        if number[j] == 0:
-            one = level_of(X, i, j)
-            for s in range(indptr[one], indptr[one + np.uint64(1)]):
-                begin = at[np.uint64(columns[s])] * q
-                for line in range(begin, begin + q, LINE):
-                    fetch(sums, line)
+def fetch_row(flat, row, q):  # type: ignore[no-untyped-def]
+    """Ask for the q sums of a row of the Gram, which do not begin with a line."""
+    begin = row * q
+    for line in range(begin, begin + q, LINE):
+        fetch(flat, line)
+    fetch(flat, begin + q - 1)
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
@@ -249,7 +245,10 @@ def add_outer(X, curvature, start, count, d, work, gram):  # type: ignore[no-unt
         if c == 0.0:
             continue
         if t + AHEAD < count:
-            fetch_sums(X, start + t + AHEAD, flat, q)
+            if levels[0, t + AHEAD] >= 0:
+                fetch_row(flat, tops[0] + levels[0, t + AHEAD], q)
+            for pair in range(len(slots)):
+                fetch(flat, slots_at + max(slots[pair, t + AHEAD], 0))
         x, stored = floats[start + t], 0
         for r in range(p):
             if number[order[r]] >= 0:
