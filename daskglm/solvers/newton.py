@@ -178,11 +178,12 @@ def keeps_margins(objective: Objective) -> bool:
 
     They are kept unless rows are many and of at most 240 bytes: most steps are unit steps, which do
     not need margins. Both limits are chosen. Statistics of families want them at the end, which is
-    a pass over rows that are shorter than margins of two points.
+    a pass over rows that are in memory, and shorter than margins of two points.
     """
-    facts = objective.engine.facts
+    facts, can = objective.engine.facts, objective.engine.capabilities
     if objective.loss.family is not None and not objective.loss.is_quadratic:
-        return facts.n_rows < 300_000 or facts.nbytes > 16 * facts.n_rows
+        long = facts.nbytes > 16 * facts.n_rows
+        return long or facts.n_rows < 300_000 or not can.cheap_samples
     return facts.n_rows < 300_000 or facts.nbytes > 240 * facts.n_rows
 
 
