@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from daskglm.certificates import level_graph
+from daskglm.certificates import level_graph, two_factors
 from daskglm.certificates.hessian_factor import HessianFactor
 from daskglm.certificates.level_graph import LevelGraph
 from daskglm.certificates.two_factors import MOST_NUMBERS, TwoFactors
@@ -16,12 +16,12 @@ from daskglm.core.cross import Cross
 
 many_digits = np.vectorize(Decimal, otypes=[object])
 # share by which sums may be off, and are
-ERROR = 1e-13
+ERROR = 1e-8
 CASES = {
     "levels alone": {"k": 0},
     "one number": {"k": 1},
     "numbers": {"k": 4},
-    "far numbers": {"k": 3, "mean": 1e3},
+    "far numbers": {"k": 3, "mean": 10.0},
     "three parts": {"k": 2, "parts": 3},
     "unlike weights": {"k": 2, "decades": 3.0},
     "most unlike weights": {"k": 0, "decades": 6.0, "parts": 2},
@@ -29,6 +29,7 @@ CASES = {
     "a constant": {"k": 3, "constant": True},
     "few rows": {"k": 1, "n": 45},
     "unlike scales": {"k": 4, "scales": 5.0},
+    "a tree": {"k": 2, "tree": True, "n": 60},
 }
 
 
@@ -42,13 +43,16 @@ class Rows:
         self, seed, *, m=12, q=6, n=90, k=0, mean=0.0, parts=1, decades=0.0, scales=0.0, **how
     ):
         rng = np.random.default_rng(seed)
-        self.sizes, self.k = (m, q), k
+        self.sizes, self.k, self.upwards = (m, q), k, seed % 2 > 0
         self.first = rng.integers(0, m, n)
         self.first[:m] = np.arange(m)  # no level is without rows
         self.first[-q:] = np.arange(q)
         self.second = (rng.integers(0, q, n) // parts) * parts + self.first % parts
         self.second[-q:] = np.arange(q)
         self.second[rng.random(n) < how.get("ground", 0.25)] = q
+        if how.get("tree"):  # a chain, with one way to the ground
+            self.first = np.arange(n) % m
+            self.second = (self.first + np.arange(n) // m % 2) // 2
         self.numbers = (rng.normal(size=(n, k)) + mean) * np.logspace(0.0, scales, k)
         if how.get("constant"):
             self.numbers[:, -1] = 1.0
@@ -68,7 +72,8 @@ class Rows:
         rng, (m, q), k = np.random.default_rng(9), self.sizes, self.k
 
         def off(sums, sizes):
-            return sums.astype(float) + ERROR * rng.choice([-1.0, 1.0], sums.shape) * sizes
+            signs = np.ones(sums.shape) if self.upwards else rng.choice([-1.0, 1.0], sums.shape)
+            return sums.astype(float) + ERROR * signs * sizes
 
         numbers = np.abs(self.numbers) * self.curvatures[:, None]
         by_first = [numbers[self.first == a].sum(axis=0) for a in range(m)]
@@ -122,10 +127,10 @@ def checked(found, H, vectors, most):
         bound = found.length(v)
         assert np.sqrt(square) * (1.0 - 1e-15) <= bound <= most * np.sqrt(square)
         step, about = found.step(v)
-        assert about == pytest.approx(square, rel=1e-4)
+        assert about == pytest.approx(square, rel=1e-3)
         # by the matrix of numbers that is nowhere above the exact one
         error = step + inverse[:, n + j].astype(float)
-        assert error @ H.astype(float) @ error <= 1e-6 * square
+        assert error @ H.astype(float) @ error <= 1e-5 * square
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -139,28 +144,44 @@ def test_bounds_are_true_and_tight(case, seed):
     checked(found, H, np.column_stack([rng.normal(size=len(H)), near]), 1.05)
 
 
-@pytest.mark.parametrize("case", ["levels alone", "three parts", "unlike weights"])
-def test_routing_bounds_what_unsolved_systems_leave(case, monkeypatch):
-    monkeypatch.setattr(level_graph, "MOST_PRODUCTS", 1)
-    rows = Rows(1, **CASES[case])
-    H = rows.exact()
-    found = TwoFactors.below(rows.computed(H), ERROR)
-    if found is None:
-        assert case != "levels alone"
-        return
-    v = np.random.default_rng(2).normal(size=len(H))
-    rhs = many_digits(v[:, None])
-    square = float(rhs[:, 0] @ solved(H, rhs)[:, 0])
-    assert np.sqrt(square) <= found.length(v) <= 10.0 * np.sqrt(square)
+ROUGHLY = {
+    "products": (level_graph, "MOST_PRODUCTS", 1),
+    "a gradient": (two_factors, "ENOUGH", 0.3),
+    "columns": (two_factors, "ROUGH", 0.3),
+}
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("parts", [1, 2, 3])
-def test_levels_that_occur_with_each_other_alone(parts, seed):
-    rows = Rows(seed, k=2, parts=parts, ground=0.0, decades=1.0)
-    H, (m, q), k = rows.exact(), rows.sizes, rows.k
+@pytest.mark.parametrize("case", ["levels alone", "one number", "numbers", "few rows", "a tree"])
+@pytest.mark.parametrize("roughly", ROUGHLY)
+def test_routing_bounds_what_unsolved_systems_leave(roughly, case, seed, monkeypatch):
+    monkeypatch.setattr(*ROUGHLY[roughly])
+    rows = Rows(seed, **CASES[case])
+    H = rows.exact()
+    found = TwoFactors.below(rows.computed(H), ERROR)
+    if found is None:  # too roughly for a Schur complement
+        assert roughly != "a gradient"
+        assert case != "levels alone"
+        return
+    k, v = rows.k, H.astype(float) @ np.random.default_rng(seed).normal(size=len(H))
+    # what most is of other columns, with and against what levels do to them
+    most = np.column_stack([v, v, v])
+    most[:k, 1:] *= 100.0, -100.0
+    rhs = many_digits(np.column_stack([most, np.eye(len(H))]))
+    found_squares = (rhs * solved(H, rhs)).sum(axis=0).astype(float)
+    for each, square in zip(most.T, found_squares, strict=False):
+        assert np.sqrt(square) <= found.length(each) <= 10.0 * np.sqrt(square)
+    assert (found.roots() >= np.sqrt(found_squares[3:])).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("parts", "k"), [(1, 0), (2, 0), (1, 2), (2, 2), (3, 2)])
+def test_levels_that_occur_with_each_other_alone(parts, k, seed):
+    rows = Rows(seed, k=k, parts=parts, ground=0.0, decades=1.0)
+    H, (m, q) = rows.exact(), rows.sizes
     computed = rows.computed(H)
     assert TwoFactors.below(computed, ERROR) is None
+    assert TwoFactors.below(replace(computed, alone=np.ones(m + q, bool)), ERROR) is None
     found = TwoFactors.below(replace(computed, alone=np.zeros(m + q, bool)), ERROR)
     # the same margins are those of coefficients some of which are zero
     pairs = H[k : k + m, k + m :].astype(float)
