@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from daskglm.certificates.level_graph import EPS, MORE, Flow, LevelGraph
+from daskglm.certificates.level_graph import EPS, MORE, LevelGraph
 from daskglm.core.block_hessian import BlockHessian, dense
 
 # Other columns at most: a system of levels is solved for each. Chosen.
@@ -100,11 +100,10 @@ class TwoFactors:
         if not lost <= MOST_LOST:
             return None
         graph = graph.times((1.0 - lost) * (1.0 - EPS))
-        potentials = np.empty((len(graph), k))
-        flows: list[Flow] = []
-        for j, column in enumerate(numbers.T):
-            potentials[:, j] = graph.solve(column, ROUGH)
-            flows.append(graph.flow(column, potentials[:, j]))
+        potentials = graph.solve(numbers, ROUGH)
+        if not np.isfinite(potentials).all():
+            return None
+        flows = [graph.flow(*each) for each in zip(numbers.T, potentials.T, strict=True)]
         left = np.array([flow.left for flow in flows])
         reach = np.array([flow.length for flow in flows]) + left
         carried = np.array([flow.tree for flow in flows]).reshape(k, len(graph)).T
@@ -137,7 +136,9 @@ class TwoFactors:
     def length(self, v: np.ndarray) -> float:
         """Bound the norm of a vector in that of the inverse of the exact Hessian."""
         levels, others = _levels_of(self.hessian, v), _others_of(self.hessian, v)
-        x = self.graph.solve(levels, ENOUGH)
+        x = self.graph.solve(levels[:, None], ENOUGH)[:, 0]
+        if not np.isfinite(x).all():
+            return math.inf
         flow = self.graph.flow(levels, x)
         rest = others - x @ self.numbers
         rounded = (len(x) + MORE) * EPS * (np.abs(others) + np.abs(x) @ np.abs(self.numbers))
@@ -149,7 +150,7 @@ class TwoFactors:
     def step(self, v: np.ndarray) -> tuple[np.ndarray, float]:
         """Return Newton's step by this matrix, nearly, and the square of its decrement."""
         levels, others = _levels_of(self.hessian, v), _others_of(self.hessian, v)
-        x = self.graph.solve(levels, ENOUGH)
+        x = self.graph.solve(levels[:, None], ENOUGH)[:, 0]
         half = _forward(self.lower, others - x @ self.numbers)
         own = _backward(self.lower, half)
         step = -self._joined(x - self.potentials @ own, own)

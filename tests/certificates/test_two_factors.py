@@ -217,7 +217,7 @@ def test_a_chain_of_levels():
     flow = graph.flow(v, np.zeros(2 * m))
     assert flow.length == 0.0
     assert flow.left == pytest.approx(np.sqrt(2.0 * m), rel=1e-9)
-    flow = graph.flow(v, graph.solve(v, 1e-10))
+    flow = graph.flow(v, graph.solve(v[:, None], 1e-10)[:, 0])
     assert np.sqrt(2.0 * m) <= flow.length + flow.left <= 2.0 * np.sqrt(2.0 * m)
 
 
@@ -250,6 +250,13 @@ def test_where_nothing_is_proved(case):
     found = HessianFactor.of(H, ERROR)
     assert not found.proves
     assert found.decrement(np.ones(len(H))) == np.inf
+
+
+def test_vectors_that_overflow_have_no_bound():
+    rows = Rows(0, k=2)
+    found = TwoFactors.below(rows.computed(rows.exact()), ERROR)
+    assert found.length(np.full(len(found.roots()), np.inf)) == np.inf
+    assert found.length(np.full(len(found.roots()), np.nan)) == np.inf
 
 
 def test_nothing_is_proved_of_very_many_other_columns_or_of_sums_in_doubt():
