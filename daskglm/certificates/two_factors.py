@@ -16,8 +16,9 @@ import scipy.linalg
 from daskglm.certificates.level_graph import EPS, MORE, LevelGraph
 from daskglm.core.block_hessian import BlockHessian, dense
 
-# Other columns at most: a system of levels is solved for each. Chosen.
-MOST_NUMBERS = 100
+# Other columns at most, for each of which a system of levels is solved, and numbers that their
+# products with levels are: 512 MiB, of which seven copies are in memory for a moment. Chosen.
+MOST_NUMBERS, MOST_ENTRIES = 100, 1 << 26
 # Residuals, as shares of right-hand sides, at which systems have been solved: of a gradient, and of
 # other columns, whose rest is but a small part of their Schur complement. Chosen.
 ENOUGH, ROUGH = 1e-10, 1e-6
@@ -65,7 +66,10 @@ class TwoFactors:
         """
         inner = hessian.rest
         assert isinstance(inner, BlockHessian)
-        if len(inner.rest) > MOST_NUMBERS or not hessian.is_finite or not error < 1.0:
+        k = len(inner.rest)
+        if k > MOST_NUMBERS or k * (len(hessian) - k) > MOST_ENTRIES:
+            return None
+        if not (hessian.is_finite and error < 1.0):
             return None
         own, others = np.zeros(len(inner), bool), np.ones(len(hessian.levels), bool)
         own[inner.start : inner.stop] = True

@@ -132,11 +132,13 @@ class BlockHessian:
     def plus_diagonal(self, diagonal: np.ndarray) -> BlockHessian:
         """Return the sum with a diagonal matrix, (n,) array."""
         levels, rest = self.parts_of(diagonal)
+        held = bool(levels.any())
         if isinstance(self.rest, BlockHessian):
             found: Any = self.rest.plus_diagonal(rest)
+            held |= bool(self.rest.parts_of(rest)[0].any())
         else:
             found = self.rest + np.diag(rest)
-        alone = None if diagonal.any() else self.alone
+        alone = None if held else self.alone
         return replace(self, levels=self.levels + levels, rest=found, alone=alone)
 
     def times(self, scale: float) -> BlockHessian:

@@ -259,11 +259,14 @@ def test_vectors_that_overflow_have_no_bound():
     assert found.length(np.full(len(found.roots()), np.nan)) == np.inf
 
 
-def test_nothing_is_proved_of_very_many_other_columns_or_of_sums_in_doubt():
+def test_nothing_is_proved_of_very_many_other_columns_or_of_sums_in_doubt(monkeypatch):
     rows = Rows(0, k=3)
     H = rows.computed(rows.exact())
     assert TwoFactors.below(H, ERROR) is not None
     assert TwoFactors.below(H, 1e-2) is None
+    with monkeypatch.context() as patch:
+        patch.setattr(two_factors, "MOST_ENTRIES", 3 * sum(rows.sizes) - 1)
+        assert TwoFactors.below(H, ERROR) is None
     rows = Rows(0, k=MOST_NUMBERS + 1, n=200)
     numbers = rows.numbers
     k, (m, q) = numbers.shape[1], rows.sizes

@@ -111,6 +111,16 @@ def test_steps_solve_the_system(shape, seed, ridge):
         assert error @ dense @ error <= 1e-3 * square
 
 
+def test_levels_that_a_penalty_holds_have_curvature_beside_that_of_their_pairs():
+    H, _ = hessian("two", ridge=0.0)
+    assert H.alone.shape == (19,)
+    assert not H.alone.any()
+    only = np.eye(len(H))
+    assert H.plus_diagonal(only[19:].sum(axis=0)).alone is H.alone
+    assert H.plus_diagonal(only[0]).alone is H.plus_diagonal(only[18]).alone is None
+    assert H.principal(np.arange(1, len(H))).alone is None
+
+
 def test_projections_of_two_factors():
     H, dense = hessian("two", ridge=1e-3)
     chosen, others = np.arange(19), np.arange(19, len(H))
