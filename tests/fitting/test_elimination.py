@@ -238,10 +238,14 @@ def test_several_factors_on_workers_and_read_anew(client, all_apart):
 
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
 @pytest.mark.parametrize("loss", ["logistic", "poisson"])
-def test_the_gap_of_several_factors_is_not_below_the_truth(loss, C, all_apart):
+@pytest.mark.parametrize("apart", ["all_apart", "nested"])
+def test_the_gap_of_several_factors_is_not_below_the_truth(loss, C, apart, request):
+    formed = request.getfixturevalue(apart)
     made, truth = objective(loss, C, 3)
     points = [each.point for each, _ in zip(newton(made, made.origin), range(20), strict=False)]
-    assert set(all_apart) == {1}
+    assert set(formed) == {1}
+    assert points[-1].hessian.is_nested == (apart == "nested")
+    assert math.isfinite(points[-1].excess)
     least = truth.least(points[-1].w, 0.0)
     for point in points:
         true = float(truth.value(point.w, 0.0) - least)
