@@ -18,6 +18,7 @@ from daskglm.certificates.certificate import Certificate
 from daskglm.certificates.hessian_factor import UNIT
 from daskglm.certificates.local_rates import LocalRates
 from daskglm.certificates.rounding import EXACT, HIDDEN, Rounding
+from daskglm.core.block_hessian import BlockHessian
 from daskglm.core.device import to_host
 from daskglm.core.requests import RateSums
 
@@ -119,7 +120,26 @@ class Bounds(ABC):
         if not (math.isfinite(self.loss.self_concordance) and math.isfinite(point.value)):
             return math.inf
         at = point.vectors[0]
+        if self._is_far(point):
+            return math.inf
         return self.rounding.by_hessian(point.factor, residual, point.error, at=at)
+
+    def _is_far(self, point: Point) -> bool:
+        """Return whether a factor of a Hessian by blocks would prove nothing, without making it.
+
+        The diagonal alone bounds its decrement and its reach from below. Cost: nothing.
+        """
+        hessian, rate = point.hessian, self.loss.self_concordance
+        if rate == 0.0 or "factor" in vars(point) or not isinstance(hessian, BlockHessian):
+            return False
+        diagonal, rounding, gradient = hessian.diagonal(), self.rounding, point.residual
+        if not (diagonal > 0.0).all():
+            return False
+        with np.errstate(all="ignore"):  # what overflows is looked at
+            way, roots = gradient / diagonal, np.sqrt(1.0 / diagonal)
+            least = float(gradient @ way) / np.sqrt(float(way @ (hessian @ way)))
+            whole = rounding.ball.radius * float(np.linalg.norm(roots[: rounding.n_features]))
+            return bool(rate * min(rounding.widest(roots), whole) * least >= 1.0)
 
     def with_near_constants(self, point: Point) -> Point:
         """Bound how far a point's constants are from the best ones for its coefficients.

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
+from daskglm.certificates.two_factors import TwoFactors
 from daskglm.core.block_hessian import BlockHessian
 from daskglm.core.cross import Cross
 
@@ -114,7 +115,8 @@ class HessianFactor:
 
     Parameters
     ----------
-    factor : Triangle or BlockTriangle
+    factor : Triangle, BlockTriangle or TwoFactors
+        The last is no factor, but says as much; rounding is in what it says.
     norm : float
         Bound on the norm of the inverse of the Hessian scaled to a unit diagonal; infinite for a
         singular one.
@@ -128,7 +130,7 @@ class HessianFactor:
         Columns over which errors of entries add up, at most; default: all.
     """
 
-    factor: Triangle | BlockTriangle
+    factor: Triangle | BlockTriangle | TwoFactors
     norm: float
     doubt: float
     roots: np.ndarray
@@ -187,7 +189,11 @@ class HessianFactor:
         unknown = np.full(m + q, math.inf)
         if hessian.is_nested:
             # what is left has no triangle that would be small
-            return cls(Triangle(np.empty((0, 0))), math.inf, math.inf, unknown, None, q + 1)
+            flows = TwoFactors.below(hessian, error)
+            if flows is None:
+                return cls(Triangle(np.empty((0, 0))), math.inf, math.inf, unknown, None, q + 1)
+            roots = flows.roots()
+            return cls(flows, float(hessian.diagonal() @ np.square(roots)), 0.0, roots)
         if not hessian.is_finite:
             ones = BlockTriangle(hessian.start, np.ones(m), Cross.zeros(m, q), np.eye(q))
             return cls(ones, math.inf, math.inf, unknown, None, q + 1)
@@ -224,6 +230,7 @@ class HessianFactor:
 
     def times(self, scale: float) -> HessianFactor:
         """Return the factor of the Hessian times a positive number."""
+        assert not isinstance(self.factor, TwoFactors)  # of matrices with all entries alone
         root = math.sqrt(scale)
         return replace(self, factor=self.factor.times(root), roots=self.roots / root)
 
@@ -248,6 +255,8 @@ class HessianFactor:
 
     def step(self, gradient: np.ndarray) -> tuple[np.ndarray, float]:
         """Return Newton's step, and the square of its decrement, gradient' H^-1 gradient."""
+        if isinstance(self.factor, TwoFactors):
+            return self.factor.step(gradient)
         half = self.factor.forward(gradient)
         return -self.factor.backward(half), float(half @ half)
 
@@ -258,6 +267,8 @@ class HessianFactor:
         """
         if not self.proves:
             return math.inf
+        if isinstance(self.factor, TwoFactors):
+            return self.factor.length(gradient)
         half = self.factor.forward(gradient)
         with np.errstate(over="ignore"):  # an infinite bound proves nothing
             return math.sqrt(float(half @ half) / (1.0 - self.doubt))

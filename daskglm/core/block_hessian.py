@@ -53,12 +53,16 @@ class BlockHessian:
         B, its rows times the other columns, (m, q).
     rest : (q, q) array or BlockHessian
         A, all of it.
+    alone : (m + k,) array of bool, optional
+        Of the levels, and those k of a block of the rest, which may have curvature beside that of
+        their pairs: some row has them without one of the other block. Default: that is not known.
     """
 
     start: int
     levels: np.ndarray
     cross: Cross
     rest: np.ndarray | BlockHessian
+    alone: np.ndarray | None = None
 
     @classmethod
     def of_sums(
@@ -128,17 +132,21 @@ class BlockHessian:
     def plus_diagonal(self, diagonal: np.ndarray) -> BlockHessian:
         """Return the sum with a diagonal matrix, (n,) array."""
         levels, rest = self.parts_of(diagonal)
+        held = bool(levels.any())
         if isinstance(self.rest, BlockHessian):
             found: Any = self.rest.plus_diagonal(rest)
+            held |= bool(self.rest.parts_of(rest)[0].any())
         else:
             found = self.rest + np.diag(rest)
-        return replace(self, levels=self.levels + levels, rest=found)
+        alone = None if held else self.alone
+        return replace(self, levels=self.levels + levels, rest=found, alone=alone)
 
     def times(self, scale: float) -> BlockHessian:
         """Return the matrix times a number."""
         rest = self.rest
         rest = rest.times(scale) if isinstance(rest, BlockHessian) else scale * rest
-        return BlockHessian(self.start, scale * self.levels, self.cross.scaled(scale), rest)
+        cross = self.cross.scaled(scale)
+        return replace(self, levels=scale * self.levels, cross=cross, rest=rest)
 
     def principal(self, entries: np.ndarray) -> BlockHessian:
         """Return the rows and columns of these entries: their numbers, ascending, or a mask."""
@@ -209,12 +217,15 @@ class _Factor(NamedTuple):
         With coefficients that no factor has.
     sparse : dict of int to csr_array
         With the levels of each factor after it.
+    alone : dict of int to array
+        `Pairs.alone`, for each factor after it.
     """
 
     start: int
     levels: np.ndarray
     dense: np.ndarray
     sparse: dict[int, sp.csr_array]
+    alone: dict[int, np.ndarray]
 
 
 class _Parts(NamedTuple):
@@ -231,15 +242,17 @@ def _parts_of(gram: np.ndarray, blocks: LevelBlocks, scale: float, size: int) ->
     kept = scale * gram[:k, :k]
     mirror_upper(kept)
     sparse: list[dict[int, sp.csr_array]] = [{} for _ in sizes]
+    alone: list[dict[int, np.ndarray]] = [{} for _ in sizes]
     slots, at = scale * gram[tops[-1] :].ravel(), 0
     for (a, b), pairs in zip(couples(blocks.factors), blocks.pairs, strict=True):
         values = slots[at : at + len(pairs.indices)]
         shape = sizes[a], sizes[b]
         sparse[a][b] = sp.csr_array((values, pairs.indices, pairs.indptr), shape=shape)
+        alone[a][b] = pairs.alone
         at += len(values)
     rows = [scale * gram[top : top + m] for top, m in zip(tops, sizes, strict=False)]
-    of = zip(blocks.factors, rows, sparse, strict=True)
-    factors = [_Factor(start, row[:, -1], row[:, :k], own) for (start, _), row, own in of]
+    of = zip(blocks.factors, rows, sparse, alone, strict=True)
+    factors = [_Factor(start, row[:, -1], row[:, :k], *own) for (start, _), row, *own in of]
     return _Parts(factors, kept, blocks.nested)
 
 
@@ -263,4 +276,5 @@ def _of_parts(parts: _Parts, a: int) -> BlockHessian | np.ndarray:
         begin = place(b, a + 1)
         is_sparse[begin : begin + sizes[b]] = True
         found = sp.csr_array(sp.hstack([found, own.sparse[b]], format="csr"))
-    return BlockHessian(place(a, a), own.levels, Cross(own.dense, found, is_sparse), rest)
+    cross = Cross(own.dense, found, is_sparse)
+    return BlockHessian(place(a, a), own.levels, cross, rest, own.alone.get(a + 1))

@@ -19,10 +19,14 @@ class Pairs:
         Where those of each level of the first factor begin.
     indices : int32 array
         Levels of the second one, ascending for each of the first.
+    alone : (m + q,) array of bool
+        Which levels a row with weight has without one of the other factor: of the first, then of
+        the second.
     """
 
     indptr: np.ndarray
     indices: np.ndarray
+    alone: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +78,7 @@ def couples(factors: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class LevelPairs:
-    """Find which levels of factors occur in one row, whatever its weight. 1 pass.
+    """Find which levels of factors occur in one row, whatever its weight, and which alone. 1 pass.
 
     Only for rows of codes in host memory.
 
@@ -96,8 +100,9 @@ class PairKeys:
     Parameters
     ----------
     keys : tuple of int64 arrays
-        Of each two of the factors, in the order of `couples`: the level of the first, times the
-        levels of the second, plus the level of the second; ascending.
+        Of each two of the factors, in the order of `couples`: the level of the first, times one
+        more than the levels of the second, plus the level of the second; ascending. A row without
+        a level of one, that weighs something, counts as of a level after all of that.
     """
 
     keys: tuple[np.ndarray, ...]
@@ -117,8 +122,13 @@ class PairKeys:
         found = LevelBlocks(factors)
         sizes, pairs = found.sizes, []
         for (a, b), keys in zip(couples(factors), self.keys, strict=True):
-            rows, indices = np.divmod(keys, sizes[b])
-            counts = np.bincount(rows, minlength=sizes[a])
+            m, q = sizes[a], sizes[b]
+            rows, indices = np.divmod(keys, q + 1)
+            alone = np.zeros(m + q, bool)
+            alone[rows[(rows < m) & (indices == q)]] = True
+            alone[m + indices[(rows == m) & (indices < q)]] = True
+            both = (rows < m) & (indices < q)
+            counts = np.bincount(rows[both], minlength=m)
             indptr = np.append(0, np.cumsum(counts)).astype(np.int64)
-            pairs.append(Pairs(indptr, indices.astype(np.int32)))
+            pairs.append(Pairs(indptr, indices[both].astype(np.int32), alone))
         return LevelBlocks(factors, tuple(pairs), nested)

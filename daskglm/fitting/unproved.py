@@ -94,7 +94,7 @@ class Unproved:
         before, factor = self.apart, point.factor
         reach = self.objective.rounding.reach(factor, point.vectors[0])
         self.apart = reach * factor.decrement(to_host(point.residual))
-        return self.apart <= FALLS * before
+        return 1.0 <= self.apart <= FALLS * before
 
     def may_be_enough(self, point: Point) -> bool:
         """Take note of the next point, and return whether a look at it may end the solve."""

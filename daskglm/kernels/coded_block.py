@@ -100,8 +100,17 @@ def coefficients_of(X: Any) -> np.ndarray:
     return found
 
 
-def pair_keys(X: Any, factors: Sequence[tuple[int, int]], start: int, stop: int) -> PairKeys:
-    """Return the pairs of levels of two of the factors that occur in the rows [start, stop)."""
+def pair_keys(
+    X: Any,
+    weight: np.ndarray | None,
+    factors: Sequence[tuple[int, int]],
+    start: int,
+    stop: int,
+) -> PairKeys:
+    """Return the pairs of levels of two of the factors that occur in the rows [start, stop).
+
+    Levels without one of the other factor count in rows that weigh something.
+    """
     first = X[4]
     codes = [part[:, j] for part in X[:3] for j in range(part.shape[1])]
     known = coefficients_of(X)
@@ -112,9 +121,11 @@ def pair_keys(X: Any, factors: Sequence[tuple[int, int]], start: int, stop: int)
         run = slice(lo, min(lo + RUN_ROWS, stop))
         levels = [own[first[j] + codes[j][run].astype(np.int64)] for j, own in of]
         for keys, (a, b) in zip(found, couples(factors), strict=True):
-            both = (levels[a] >= 0) & (levels[b] >= 0)
-            many = factors[b][1] - factors[b][0]
-            keys.append(distinct(levels[a][both] * many + levels[b][both]))
+            m, q = (factors[c][1] - factors[c][0] for c in (a, b))
+            counts = (levels[a] >= 0) & (levels[b] >= 0)
+            counts |= True if weight is None else weight[run] > 0.0
+            one, two = (np.where(levels[c] < 0, n, levels[c]) for c, n in ((a, m), (b, q)))
+            keys.append(distinct((one * (q + 1) + two)[counts]))
     empty = np.empty(0, np.int64)
     return PairKeys(tuple(distinct(np.concatenate([empty, *keys])) for keys in found))
 

@@ -8,6 +8,7 @@ C and the penalty. None of them asks by itself, but for the constants that fit b
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -258,8 +259,9 @@ class OneMargin(Margins):
         return int(self.fit_intercept)
 
     def can_go_without(self, loss: Loss) -> bool:
-        """Return whether a Hessian alone bounds points: of families and of least squares."""
-        return (loss.family is not None or loss.is_quadratic) and loss.is_bounded
+        """Return whether a Hessian alone bounds points: where curvatures vary slowly."""
+        slow = loss.is_quadratic or math.isfinite(loss.self_concordance)
+        return (loss.family is not None or slow) and loss.is_bounded
 
     def typical_curvature(self, loss: Loss, facts: DataSummary) -> float:
         """Return the largest curvature of a row's loss, or what is to be expected."""

@@ -42,6 +42,7 @@ class BlockCache:
         # targets of a regression may differ by less than float32 rows tell apart
         self.exact = block.labels is None
         self.has_offset = block.offset is not None
+        self.given_weight = block.weight  # whatever folds and classes the problem is about
         y, weight, offset = targets_of(block, problem)
         self.targets = self.vector(y)
         self.weight = self.vector(weight) if len(weight) else weight

@@ -83,7 +83,8 @@ def level_pairs(asked: Asked[LevelPairs]) -> Totals:
     def work(pieces: list[Piece]) -> Totals:
         found = PairKeys(tuple(np.empty(0, np.int64) for _ in couples(factors)))
         for i, lo, hi in pieces:
-            found = found + pair_keys(caches[i].rows, factors, lo, hi)
+            cache = caches[i]
+            found = found + pair_keys(cache.rows, cache.given_weight, factors, lo, hi)
         return {"pairs": found}
 
     return {**asked.each(work), "rows": asked.facts.n_rows}

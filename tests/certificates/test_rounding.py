@@ -103,6 +103,27 @@ def test_the_bounds_of_many_hard_problems_are_not_below_the_truth(seeds):
     assert np.mean(converged) > 0.6 or not is_many(seeds)
 
 
+def test_the_bound_of_two_classes_without_a_penalty_is_not_below_the_truth():
+    proved = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X, intercept = hurt(rng), bool(rng.integers(2))
+        columns = np.asarray(X.toarray() if sp.issparse(X) else X, np.float64)
+        z = (columns - columns.mean(axis=0)) @ rng.standard_normal(columns.shape[1])
+        y = np.where(rng.logistic(size=len(z)) < z / max(z.std(), 1e-12), 1.0, -1.0)
+        y[:2] = 1.0, -1.0
+        tol, solver = float(10 ** rng.uniform(-12, -1)), str(rng.choice(["newton", "lbfgs"]))
+        options = {"fit_intercept": intercept, "tol": tol, "solver": solver}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = daskglm.fit(X, y, C=math.inf, **options)
+        if math.isfinite(model.report_.relative_gap):
+            proved += 1
+            reference = Reference("logistic", X, y, math.inf, intercept)
+            assert_bound(reference, model, f"seed {seed}, {solver}")
+    assert proved > 20
+
+
 # ---- what was false
 @pytest.mark.parametrize("delta", [1e-5, 1e-4, 1e-3])
 def test_nearly_equal_columns_of_float32(delta):

@@ -54,8 +54,8 @@ def test_the_plot_takes_axes_of_the_user(report):
     matplotlib.pyplot.close(figure)
 
 
-def test_without_a_penalty_there_is_no_gap_to_plot():
-    report = daskglm.fit(*make_problem(300, 4), C=math.inf).report_
+def test_where_nothing_is_proved_there_is_no_gap_to_plot():
+    report = daskglm.fit(*make_problem(300, 4), loss="squared_hinge", C=math.inf).report_
     assert np.isnan(report.plot()[0].get_lines()[1].get_ydata()).all()
     assert "<svg" in report._repr_html_()
 

@@ -3,11 +3,13 @@
 import os
 import pickle
 import signal
+import warnings
 
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn.base
 import statsmodels.api as sm
 from distributed import Client, LocalCluster
 from sklearn.exceptions import ConvergenceWarning
@@ -420,6 +422,49 @@ def test_two_factors_too_large_for_a_dense_matrix(monkeypatch):
     for how, wanted in zip(hows, expected, strict=True):
         bse = found.inference(data, "y", **how).bse
         np.testing.assert_allclose(bse, wanted, rtol=1e-6)
+
+
+def movers(loss, parts, n=60_000, firms=5_000, workers=4_000):
+    """Rows of firms and workers, who stay in one of the parts; counts are one at least."""
+    rng = np.random.default_rng(7)
+    firm = rng.integers(0, firms, n)
+    worker = (rng.integers(0, workers, n) // parts) * parts + firm % parts
+    X = rng.normal(size=(n, 2))
+    z = X @ [0.4, -0.3] + 0.5 * (rng.normal(size=firms)[firm] + rng.normal(size=workers)[worker])
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(firm=firm, worker=worker)
+    y = {"poisson": 1 + rng.poisson(np.exp(z)), "gamma": rng.gamma(3.0, np.exp(z))}
+    y |= {"squared": z + rng.normal(size=n), "logistic": rng.random(n) < 1.0 / (1.0 + np.exp(-z))}
+    return frame.assign(y=y[loss])
+
+
+LARGE = {"schema": {"absorb": ["firm", "worker"]}, "solver": "newton"}
+OF_LARGE = {
+    "poisson": daskglm.PoissonRegressor(alpha=0.0, **LARGE),
+    "gamma": daskglm.GammaRegressor(alpha=0.0, **LARGE),
+    "squared": daskglm.Ridge(alpha=0.0, **LARGE),
+    "logistic": daskglm.LogisticRegression(C=np.inf, **LARGE),
+}
+
+
+@pytest.mark.filterwarnings("ignore::daskglm.LeftOutWarning")
+@pytest.mark.parametrize("parts", [1, 4])
+@pytest.mark.parametrize("loss", OF_LARGE)
+def test_the_gap_of_two_large_factors_is_proved(loss, parts):
+    model, frame = OF_LARGE[loss], movers(loss, parts)
+    if parts == 1:
+        model.fit(frame, "y")
+    else:  # their effects are known but for a number in each part; there is an optimum, though
+        with pytest.warns(ConvergenceWarning, match="linearly dependent"):
+            model.fit(frame, "y")
+    report = model.report_
+    assert report.converged
+    assert report.relative_gap <= model.tol
+    # a few for the pairs and for where to start, and none for what may have no optimum
+    assert report.passes <= report.n_iter + 5
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        best = sklearn.base.clone(model).set_params(tol=1e-13).fit(frame, "y").report_.objective
+    assert report.objective <= best * (1.0 + report.relative_gap) * (1.0 + 1e-12)
 
 
 def test_a_column_that_levels_explain_has_no_error(fitted, monkeypatch, large):

@@ -27,10 +27,11 @@ CASES = {
 CUTS = (0, 100, N)
 
 
-def of_rows(X, factors):
+def of_rows(X, factors, weight=None):
     """The blocks of some factors, found in two parts of the rows."""
     rows = coded.arrays_of(X)
-    parts = [coded_block.pair_keys(rows, factors, lo, hi) for lo, hi in itertools.pairwise(CUTS)]
+    cuts = itertools.pairwise(CUTS)
+    parts = [coded_block.pair_keys(rows, weight, factors, lo, hi) for lo, hi in cuts]
     return (parts[0] + parts[1]).blocks(factors)
 
 
@@ -100,7 +101,19 @@ def test_pairs_are_those_that_occur():
         counts.sort_indices()
         np.testing.assert_array_equal(counts.indptr, pairs.indptr)
         np.testing.assert_array_equal(counts.indices, pairs.indices)
-    none = coded_block.pair_keys(coded.arrays_of(X), factors, 5, 5)
+        one, two = (ones[:, slice(*factors[c])].toarray() for c in (a, b))
+        alone = one[~two.any(axis=1)].any(axis=0), two[~one.any(axis=1)].any(axis=0)
+        np.testing.assert_array_equal(np.concatenate(alone), pairs.alone)
+        assert 0 < pairs.alone.sum() < len(pairs.alone)
+    # rows without weight have pairs, and no level alone
+    weight = np.ones(N)
+    weight[~ones[:, slice(*factors[0])].toarray().any(axis=1)] = 0.0
+    for known, pairs in zip(blocks.pairs[:2], of_rows(X, factors, weight).pairs[:2], strict=True):
+        np.testing.assert_array_equal(known.indices, pairs.indices)
+        m = len(pairs.indptr) - 1
+        assert known.alone[m:].any()
+        assert not pairs.alone[m:].any()
+    none = coded_block.pair_keys(coded.arrays_of(X), None, factors, 5, 5)
     assert none.nbytes == 0
     assert (none + none).blocks(factors).slots == 0
 
@@ -108,7 +121,7 @@ def test_pairs_are_those_that_occur():
 def test_a_pair_that_was_not_found_leaves_no_hessian():
     X = coded_cases.coded(N, counts=((9,), (60,), (80,)), ranks=(2, 0, 1))
     factors = coded.size_of(coded.arrays_of(X)).factors[:2]
-    known = coded_block.pair_keys(coded.arrays_of(X), factors, 0, N - 50)
+    known = coded_block.pair_keys(coded.arrays_of(X), None, factors, 0, N - 50)
     gram, _ = summed(X, known.blocks(factors))
     q = gram.shape[1]
     assert np.isnan(gram[q - 1, q - 1])

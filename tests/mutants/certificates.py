@@ -46,6 +46,42 @@ FAULTS = [
         "MOMENT = 16",
         "certificates/test_rounding.py objectives/test_batched.py",
     ),
+    # ---- bounds by flows between levels of two factors
+    Fault(
+        "flows: what routing along ways to the ground takes does not count",
+        "certificates/level_graph.py",
+        "return self.tree_length + self.off",
+        "return self.off",
+        "certificates/test_two_factors.py",
+    ),
+    Fault(
+        "flows: differences of sums count as ways to the ground",
+        "certificates/level_graph.py",
+        "_conducting(diagonal - sums - doubt)",
+        "_conducting(diagonal - sums)",
+        "certificates/test_two_factors.py",
+    ),
+    Fault(
+        "flows: a level of each part is held, also of those that may have a way to the ground",
+        "certificates/level_graph.py",
+        "return largest[np.bincount(part, alone, minlength=count) == 0.0]",
+        "return largest",
+        "certificates/test_two_factors.py",
+    ),
+    Fault(
+        "flows: what systems leave does not change what levels do to other columns",
+        "certificates/two_factors.py",
+        "off = self.reach * flow.left + rounded",
+        "off = rounded",
+        "certificates/test_two_factors.py",
+    ),
+    Fault(
+        "flows: errors of products of levels and other columns do not lower the graph",
+        "certificates/two_factors.py",
+        "lost = 2.0 * error * spread * math.sqrt(k)",
+        "lost = 0.0",
+        "certificates/test_two_factors.py",
+    ),
     # ---- bounds by a tangent
     Fault(
         "tangent: errors of the gradient raise the bound",

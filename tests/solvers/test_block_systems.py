@@ -36,7 +36,8 @@ def hessian(shape, nested=None, ridge=1e-2, seed=0, n=300, empty=False, parts=1)
     order = np.argsort(sizes)[::-1]
     factors = tuple((int(starts[a]), int(starts[a + 1])) for a in order)
     keys = tuple(
-        np.unique(codes[order[a]] * sizes[order[b]] + codes[order[b]]) for a, b in couples(factors)
+        np.unique(codes[order[a]] * (sizes[order[b]] + 1) + codes[order[b]])
+        for a, b in couples(factors)
     )
     blocks = PairKeys(keys).blocks(factors, len(sizes) if nested is None else nested)
     full = np.column_stack([*ones, X, np.ones(n)])
@@ -48,7 +49,7 @@ def hessian(shape, nested=None, ridge=1e-2, seed=0, n=300, empty=False, parts=1)
     levels = np.concatenate([np.arange(*each) for each in factors])
     gram[q : q + len(levels)] = whole[np.ix_(levels, kept)]
     slots = [
-        whole[start + key // (end - begin), begin + key % (end - begin)]
+        whole[start + key // (end - begin + 1), begin + key % (end - begin + 1)]
         for key, (a, b) in zip(keys, couples(factors), strict=True)
         for (start, _), (begin, end) in [(factors[a], factors[b])]
     ]
@@ -98,11 +99,26 @@ def test_steps_solve_the_system(shape, seed, ridge):
     assert left @ np.linalg.solve(dense, left) <= 1e-7 * (g @ wanted)
     assert expected_fall(H, g) == pytest.approx(0.5 * g @ wanted, rel=0.03)
     assert expected_fall(H, g) >= 0.5 * (g @ wanted) * (1.0 - 1e-9)
-    # nothing is proved without a triangle of what is left
-    factor = HessianFactor.of(H, 0.0)
-    assert not factor.proves
-    assert factor.decrement(g) == np.inf
-    assert factor.is_doubtful(0.0)
+    # by flows between levels of the two largest
+    factor = HessianFactor.of(H, 1e-14)
+    assert factor.proves or ridge < 1.0
+    if factor.proves:
+        assert 1.0 - 1e-9 <= factor.decrement(g) / np.sqrt(g @ wanted) <= 1.05
+        assert not factor.is_doubtful(1e-14)
+        step, square = factor.step(g)
+        assert square == pytest.approx(g @ wanted, rel=1e-2)
+        error = step + wanted
+        assert error @ dense @ error <= 1e-3 * square
+
+
+def test_levels_that_a_penalty_holds_have_curvature_beside_that_of_their_pairs():
+    H, _ = hessian("two", ridge=0.0)
+    assert H.alone.shape == (19,)
+    assert not H.alone.any()
+    only = np.eye(len(H))
+    assert H.plus_diagonal(only[19:].sum(axis=0)).alone is H.alone
+    assert H.plus_diagonal(only[0]).alone is H.plus_diagonal(only[18]).alone is None
+    assert H.principal(np.arange(1, len(H))).alone is None
 
 
 def test_projections_of_two_factors():
