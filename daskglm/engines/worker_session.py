@@ -127,8 +127,8 @@ async def open_shard(
 
     Returns
     -------
-    (facts, sizes, device), or the list of the keys that are missing, or a Failure
-        `sizes` has the rows and the features of each block.
+    (facts, sizes, device, threads), or the list of the keys that are missing, or a Failure
+        `sizes` has the rows and the features of each block, `threads` is how many answer.
     """
     missing = [key for key in keys if key not in dask_worker.data]
     if missing:
@@ -149,6 +149,7 @@ async def open_shard(
         opened.facts,
         [(block.facts.n_rows, block.facts.n_features) for block in blocks],
         opened.device,
+        opened.threads,
     )
 
 
@@ -196,7 +197,7 @@ async def open_stream(
         except Exception as error:
             return Failure(error)
         state.shards[shard] = opened
-    return opened.facts, opened.sizes, opened.device
+    return opened.facts, opened.sizes, opened.device, opened.threads
 
 
 def _session(session: str, dask_worker: Any) -> Session:

@@ -71,9 +71,9 @@ class Rows:
         """Return the same rows with a count of their own, which goes on from this one."""
         return replace(self, meter=replace(self.meter))
 
-    def on(self, part: Part) -> Rows:
+    def on(self, part: Part, soon: tuple[Part, ...] = ()) -> Rows:
         """Return a part of the rows; see `View`."""
-        return replace(self, view=replace(self.view, part=part))
+        return replace(self, view=replace(self.view, part=part, soon=soon))
 
     def restricted(self, columns: np.ndarray, key: int) -> Rows:
         """Return the rows with some of their columns; see `View`."""
