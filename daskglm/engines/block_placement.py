@@ -133,17 +133,21 @@ class BlockPlacement:
         Exception
             The error of the first partition that failed.
         """
-        self.before = {
-            worker.address: worker.foreign_bytes(settled=False) for worker in await self._workers()
-        }
-        if self.nbytes is not None:
-            await self._check_room(self.nbytes)
+        await self.check_memory()
         self.futures = await self._submit()
         if self.sent:
             self.lazy = []
         for future in self.sent:
             future.release()
         await self._wait_for_load()
+
+    async def check_memory(self) -> None:
+        """Note what workers use before rows are loaded; raise MemoryError if these do not fit."""
+        self.before = {
+            worker.address: worker.foreign_bytes(settled=False) for worker in await self._workers()
+        }
+        if self.nbytes is not None:
+            await self._check_room(self.nbytes)
 
     async def _wait_for_load(self) -> None:
         """Wait until all blocks are loaded, as long as there are workers that make progress."""

@@ -61,11 +61,15 @@ def make_engine(
 
     from daskglm.engines.block_placement import BlockPlacement
     from daskglm.engines.cluster import Cluster
+    from daskglm.engines.held_placement import HeldPlacement, held_parts
     from daskglm.engines.scheduler_calls import on_scheduler
     from daskglm.engines.versions import check_cluster
 
     on_scheduler(client, check_cluster(client))
     if data.arrays is None:
+        if (kept := held_parts(client, data)) is not None:
+            held = HeldPlacement(client, kept, data.makers, data.nbytes)
+            return Cluster(client, held, where)
         persisted = [future.key for future in futures_of(data.collections)]
         placement = BlockPlacement(
             client,
