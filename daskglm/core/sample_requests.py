@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from daskglm.core.facts import DataSummary
@@ -36,21 +39,33 @@ class DrawRows:
 
 @dataclass(frozen=True)
 class DrawnRows:
-    """Parts of rows; adding joins them.
+    """Parts of rows, packed as they travel; adding joins them.
 
-    `blocks` maps (number of the part, partition, first row of a block) to the block's rows, and
-    `nbytes` are those of all. The order is that of the user's data, whichever workers answered.
+    Each worker packs its rows into one run of bytes: as fifty arrays they took half as long again.
     """
 
-    blocks: dict[tuple[int, int, int], Any]
-    nbytes: int
+    packed: tuple[bytes, ...]
 
     def __add__(self, other: DrawnRows) -> DrawnRows:
-        return DrawnRows(self.blocks | other.blocks, self.nbytes + other.nbytes)
+        return DrawnRows(self.packed + other.packed)
 
-    def of(self, part: int) -> list[Any]:
-        """Return the blocks of a part, in order."""
-        return [self.blocks[key] for key in sorted(self.blocks) if key[0] == part]
+    @classmethod
+    def pack(cls, blocks: dict[tuple[int, int, int], Any]) -> DrawnRows:
+        """Pack blocks by (number of the part, partition, first row of the block)."""
+        return cls((pickle.dumps(blocks, pickle.HIGHEST_PROTOCOL),))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all rows, as packed."""
+        return sum(map(len, self.packed))
+
+    def parts(self) -> dict[int, list[Any]]:
+        """Return the blocks of each part, in the order of the data, whichever workers answered."""
+        blocks: dict[tuple[int, int, int], Any] = reduce(or_, map(pickle.loads, self.packed), {})
+        found: dict[int, list[Any]] = {}
+        for key in sorted(blocks):
+            found.setdefault(key[0], []).append(blocks[key])
+        return found
 
 
 def bytes_of(share: float, facts: DataSummary) -> float:

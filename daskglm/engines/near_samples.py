@@ -43,9 +43,9 @@ class NearSamples:
             if part not in coming:
                 return None
             self._make_room(sum(bytes_of(each.share, facts) for each in coming), facts)
-            drawn = ask(DrawRows(coming, folds))["drawn"]
+            drawn = ask(DrawRows(coming, folds))["drawn"].parts()
             for k, each in enumerate(coming):
-                self._shards[each, folds] = _shard_of(drawn.of(k), facts)
+                self._shards[each, folds] = _shard_of(drawn[k], facts)
         return self._shards[part, folds]
 
     def close(self) -> None:

@@ -59,8 +59,7 @@ def draw_rows(asked: Asked[DrawRows]) -> Totals:
             rows = draw(block, part)
             assert rows.drawn is not None
             found[k, partition, first] = rows._replace(drawn=(whole, rows.drawn[1]))
-    nbytes = sum(rows.facts.nbytes for rows in found.values())
-    return {"drawn": DrawnRows(found, nbytes), "rows": 0}
+    return {"drawn": DrawnRows.pack(found), "rows": 0}
 
 
 def take(X: Any, rows: np.ndarray) -> Any:
