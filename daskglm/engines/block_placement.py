@@ -13,6 +13,7 @@ from typing import Any
 from distributed import Client
 
 from daskglm.data.loading import check_room, sample_of
+from daskglm.engines.one_graph import one_graph
 from daskglm.engines.placement import REPAIR_SECONDS, DataLost, assign
 from daskglm.engines.waiting import Wait, WorkerState, worker_states
 from daskglm.engines.worker_session import open_shard
@@ -179,6 +180,9 @@ class BlockPlacement:
         def submit() -> list[Any]:
             if not assigned:
                 return list(self.client.compute(self.lazy))
+            if (graph := one_graph(assigned)) is not None:
+                keys = [each.key for each in self.lazy]
+                return list(self.client.get(graph, keys, sync=False))
             futures: list[Any] = []
             for address, part in assigned.items():
                 if part:
