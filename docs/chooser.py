@@ -10,6 +10,7 @@ import dask.config
 import distributed  # noqa: F401  (its defaults are part of Dask's configuration then)
 import numpy as np
 
+from daskglm.core.sample_requests import ROW_BYTES, TRAVELLING_BYTES
 from daskglm.data.loading import BESIDE
 from daskglm.data.values import as_float
 from daskglm.fitting.solvable import HESSIAN_BYTES
@@ -24,6 +25,8 @@ def constants() -> dict[str, Any]:
     return {
         "costs": {name: value for name, value in vars(costs).items() if name.isupper()},
         "beside": BESIDE,
+        "travelling_bytes": TRAVELLING_BYTES,
+        "row_bytes": ROW_BYTES,
         "pause": dask.config.get("distributed.worker.memory.pause"),
         "hessian_bytes": HESSIAN_BYTES,
         "itemsize": {name: as_float(np.zeros(1, name), "X").itemsize for name in dtypes},

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 import daskglm
 from daskglm.core.facts import DataSummary
+from daskglm.core.sample_requests import TRAVELLING_BYTES
 from daskglm.data.loading import BESIDE, check_room
 from daskglm.data.sparse_rows import canonical
 from daskglm.data.values import Place, as_float
@@ -62,6 +63,7 @@ class Case:
             n_features=self.features,
             squared_norms=squares * self.rows,
             nonzeros=round(self.rows * stored),
+            nbytes=self.nbytes[1],
             sparse=self.sparse,
         )
 
@@ -70,8 +72,8 @@ class Case:
         """Bytes of one matrix, and of small partitions."""
         item = as_float(np.zeros(1, self.dtype), "X").itemsize
         if not self.sparse:
-            return (self.summary.nonzeros * item,) * 2
-        values = self.summary.nonzeros
+            return (self.rows * self.features * item,) * 2
+        values = round(self.rows * self.stored)
         index = 4 if values < LARGEST_INT32 and self.features < LARGEST_INT32 else 8
         part = 4 if self.features < LARGEST_INT32 else 8
         return tuple(values * (item + each) + (self.rows + 1) * each for each in (index, part))
@@ -94,7 +96,8 @@ class Case:
         samples = not self.place.endswith("read")
         workers = self.workers if on_workers else 1
         summary = self.summary
-        made = Workload(
+        remote = on_workers and samples
+        return Workload(
             summary=summary,
             size=self.features + 1,
             smooth=loss.differentiable,
@@ -103,12 +106,11 @@ class Case:
             has_corners=loss.smoothed is not None and not loss.classifies,
             curvature_ratio=_curvature(loss) * self.C * summary.squared_norms / self.rows * workers,
             samples=samples,
-            remote=on_workers and samples,
+            remote=remote,
+            travelling=TRAVELLING_BYTES if remote else 0,
             workers=workers,
+            threads=self.workers * self.threads if remote else 1,
         )
-        if made.remote and not made.is_small:
-            return replace(made, threads=self.workers * self.threads)
-        return made
 
     @property
     def costs(self):
@@ -142,9 +144,14 @@ CASES = [
     *(Case(50_000, 40, loss=name) for name in FAMILIES),
     # rows that fit without the tenth beside them
     Case(10_250_000, 100, memory=8, workers=1, worker_memory=10),
-    # rounds of a trial on workers cost as much as those of a solve
+    # samples travel to the client
+    Case(40_000_000, 20, dtype="float32", memory=2, workers=2, worker_memory=8),
     Case(
         200_000_000, 10_000, "sparse", 20, squares=1, C=2.8, memory=8, workers=4, worker_memory=64
+    ),
+    # rounds of a trial on workers, too large to travel, cost as much as those of a solve
+    Case(
+        200_000_000, 40_000, "sparse", 20, squares=1, C=2.8, memory=8, workers=4, worker_memory=64
     ),
 ]
 
@@ -186,7 +193,6 @@ def _chosen(case, monkeypatch):
     """Solvers that `auto` takes for this workload, after a trial with the best and the worst end."""
     workload = case.workload
     monkeypatch.setattr(Workload, "of", lambda objective, tol: workload)
-    monkeypatch.setattr(Workload, "with_threads", lambda self, objective: self)
     names = set()
     for foreseen in (1.0, math.inf):
         monkeypatch.setattr(selection, "trial", lambda *given, enough, end=foreseen: end)

@@ -101,9 +101,9 @@ class Bounds(ABC):
     def survey(self) -> None:
         """Measure the columns, for better bounds on rounding errors; see `Rounding.survey`.
 
-        Cost: 1 or 2 passes.
+        Cost: 1 or 2 passes, once for all problems of the rows.
         """
-        self.rounding.survey(self.objective.ask, self.objective.engine.facts)
+        self.rounding.survey(self.objective.rows.spread, self.objective.engine.facts)
 
     def surveyed(self, point: Point) -> Point:
         """Measure the columns; return the point with bounds that know them."""

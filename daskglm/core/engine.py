@@ -27,6 +27,11 @@ class Capabilities:
         Whether samples of the rows are answered for, at whatever cost.
     cheap_samples : bool
         Whether a sample costs no more than its part of a pass.
+    travelling : int
+        Bytes of sampled rows up to which they travel to this process in one round; requests about
+        them cost no round after.
+    threads : int
+        How many threads of all places answer.
     shares_memory : bool
         Whether all rows are in the memory of this process, so that engine and solver may share
         vectors.
@@ -39,6 +44,8 @@ class Capabilities:
     workers: int = 1
     answers_samples: bool = False
     cheap_samples: bool = False
+    travelling: int = 0
+    threads: int = 1
     shares_memory: bool = False
     solves_trust_regions: bool = False
 

@@ -18,6 +18,7 @@ from daskglm.core.batch_requests import BatchRequest, GatheredRows
 from daskglm.core.column_requests import ColumnGram, ColumnMoments, ColumnSigns, ColumnTargets
 from daskglm.core.inference_requests import ClusterSums, InferenceRequest
 from daskglm.core.level_blocks import LevelBlocks, LevelPairs, PairKeys
+from daskglm.core.sample_requests import DrawnRows, DrawRows
 
 Totals = dict[str, Any]
 
@@ -454,6 +455,7 @@ Request = (
     | ColumnGram
     | ColumnSigns
     | ColumnTargets
+    | DrawRows
     | DualRequest
     | BatchRequest
     | InferenceRequest
@@ -492,5 +494,5 @@ def add(parts: list[Totals]) -> Totals:
 
 def size_of(totals: Totals) -> int:
     """Return the bytes of the arrays in a reply."""
-    kinds = np.ndarray, GatheredRows, ClusterSums, PairKeys
+    kinds = np.ndarray, GatheredRows, ClusterSums, PairKeys, DrawnRows
     return sum(value.nbytes for value in totals.values() if isinstance(value, kinds))

@@ -92,6 +92,8 @@ class View:
     ----------
     part : Part, optional
         Default: all rows.
+    soon : tuple of Part
+        Parts that are asked about next: what travels goes in the same message.
     columns : Columns, optional
         Vectors of requests have k entries, or k + 1 with intercept, and tokens are those of this
         set. Each worker copies the columns once and keeps them, whatever is asked about all columns
@@ -102,6 +104,7 @@ class View:
 
     part: Part | None = None
     columns: Columns | None = None
+    soon: tuple[Part, ...] = ()
 
 
 ALL = View()

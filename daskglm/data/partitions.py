@@ -12,15 +12,15 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from daskglm.core.arguments import shown
 from daskglm.core.device import to_host
-from daskglm.data.alignment import bundles, is_delayed, is_frame, same_length, unbundle
+from daskglm.data.alignment import bundles, is_delayed, is_frame, same_length
+from daskglm.data.block_makers import BESIDE, block_of_run, cut_alike, lazy_blocks
 from daskglm.data.blocks import Block, to_block, with_order
 from daskglm.data.containers import Named, is_future, plain
 from daskglm.data.frames import refuse_category
@@ -30,10 +30,6 @@ from daskglm.losses.family import Domain
 
 logger = logging.getLogger("daskglm")
 
-NOTHING: Mapping[str, str] = {}
-# What may be given beside X, in the order of `to_block`.
-BESIDE = ("y", "sample_weight", "offset", "exposure", "clusters")
-
 
 @dataclass(frozen=True)
 class Partitions:
@@ -42,7 +38,9 @@ class Partitions:
     `arrays` are X and the `BESIDE` it. `columns` names features if they have names. `nbytes` is
     what lazy rows will take, if their shape is known. `domain` is where targets must lie. `frames`
     are the delayed bundles that blocks of a dask dataframe are made of, whose "X" has an index.
-    `held` are futures of what blocks are made of, to be released when they have been.
+    `held` are futures of what blocks are made of, to be released when they have been. `sources` are
+    X and what is beside it as collections that are cut alike, of whose partitions `block_of_parts`
+    makes the blocks, each with its settings in `makers`; empty where it takes more than that.
     """
 
     arrays: tuple[Any, ...] | None
@@ -54,6 +52,8 @@ class Partitions:
     domain: Domain | None = None
     frames: tuple[Any, ...] = ()
     held: tuple[Any, ...] = ()
+    sources: Mapping[str, Any] = field(default_factory=dict)
+    makers: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def width(self) -> int | None:
@@ -103,7 +103,7 @@ class Partitions:
         """Lazy blocks of runs that `split` made and a client has scattered."""
         import dask
 
-        make = dask.delayed(_block_of_run)
+        make = dask.delayed(block_of_run)
         return [make(future, self.columns, self.classify, self.domain) for future in futures]
 
 
@@ -269,16 +269,6 @@ def feature_names(X: Any, *beside: Any) -> np.ndarray | None:
     return None
 
 
-def _block_of_run(
-    run: tuple[Any, ...],
-    columns: tuple[str, ...] | None,
-    classify: bool,
-    domain: Domain | None,
-) -> Block:
-    place = Place(None, columns, run[0])
-    return to_block(*run[1:], place=place, classify=classify, domain=domain)
-
-
 # ---- frames
 def _from_frame(X: Any, given: dict[str, Any], how: dict[str, Any]) -> Partitions:
     named = {name: value for name, value in given.items() if isinstance(value, str)}
@@ -288,21 +278,13 @@ def _from_frame(X: Any, given: dict[str, Any], how: dict[str, Any]) -> Partition
         dtype = X.dtypes[name]
         refuse_no_numbers(dtype, f"column {name!r}")
         refuse_category(dtype, f"column {name!r}")
-    columns, constants = tuple(map(str, features)), _constants(given)
-    make, parts = _maker(), bundles(X, like_partitions(X, given))
-    lazy = [
-        make(
-            part,
-            place=Place(i, columns),
-            features=features,
-            named=named,
-            constants=constants,
-            **how,
-        )
-        for i, part in enumerate(parts)
-    ]
+    columns, beside = tuple(map(str, features)), like_partitions(X, given)
+    parts = bundles(X, beside)
+    settings = {"features": features, "named": named, "constants": _constants(given), **how}
+    makers = tuple({"place": Place(i, columns), **settings} for i in range(len(parts)))
     collections = tuple(values for values in (X, *given.values()) if is_dask(values))
-    return Partitions(None, lazy, columns, collections, frames=tuple(parts), **how)
+    found = Partitions(None, lazy_blocks(parts, makers), columns, collections, **how)
+    return replace(found, frames=tuple(parts), sources=cut_alike(X, beside), makers=makers)
 
 
 def _constants(given: Mapping[str, Any]) -> dict[str, float]:
@@ -374,35 +356,6 @@ def _one_column(values: Any, name: str) -> Any:
     return values
 
 
-# ---- lazy blocks
-def _maker() -> Any:
-    import dask
-
-    return dask.delayed(_block_of_parts)
-
-
-def _block_of_parts(
-    parts: dict[str, Any],
-    *,
-    place: Place,
-    features: list[Any] | None = None,
-    named: Mapping[str, str] = NOTHING,
-    constants: Mapping[str, float] = MappingProxyType({}),
-    **how: Any,
-) -> Block:
-    """Make the block of a partition that `bundles` gave.
-
-    `features` are those of a frame, in which what is beside them may be `named`.
-    """
-    X, given = unbundle(parts, place)
-    given |= {name: X[column] for name, column in named.items()}
-    given |= constants
-    beside = [given.get(name) for name in BESIDE]
-    if features is None:
-        return to_block(X, *beside, place=place, **how)
-    return with_order(to_block(X[features], *beside, place=place, **how))
-
-
 # ---- arrays
 def _from_array(
     X: Any, given: dict[str, Any], how: dict[str, Any], columns: tuple[str, ...] | None
@@ -419,12 +372,13 @@ def _from_array(
         )
         X = whole_rows(X)
     collections = tuple(values for values in (X, *given.values()) if is_dask(values))
-    make, parts, constants = _maker(), bundles(X, like_partitions(X, given)), _constants(given)
-    lazy = [
-        make(part, place=Place(i, columns), constants=constants, **how)
-        for i, part in enumerate(parts)
-    ]
-    return Partitions(None, lazy, columns, collections, nbytes=_bytes_of(X), **how)
+    beside, constants = like_partitions(X, given), _constants(given)
+    parts = bundles(X, beside)
+    makers = tuple(
+        {"place": Place(i, columns), "constants": constants, **how} for i in range(len(parts))
+    )
+    found = Partitions(None, lazy_blocks(parts, makers), columns, collections, **how)
+    return replace(found, nbytes=_bytes_of(X), sources=cut_alike(X, beside), makers=makers)
 
 
 def whole_rows(X: Any) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 from distributed import Client
 
 from daskglm.data.loading import check_room, sample_of
+from daskglm.engines.one_graph import one_graph
 from daskglm.engines.placement import REPAIR_SECONDS, DataLost, assign
 from daskglm.engines.waiting import Wait, WorkerState, worker_states
 from daskglm.engines.worker_session import open_shard
@@ -133,17 +134,21 @@ class BlockPlacement:
         Exception
             The error of the first partition that failed.
         """
-        self.before = {
-            worker.address: worker.foreign_bytes(settled=False) for worker in await self._workers()
-        }
-        if self.nbytes is not None:
-            await self._check_room(self.nbytes)
+        await self.check_memory()
         self.futures = await self._submit()
         if self.sent:
             self.lazy = []
         for future in self.sent:
             future.release()
         await self._wait_for_load()
+
+    async def check_memory(self) -> None:
+        """Note what workers use before rows are loaded; raise MemoryError if these do not fit."""
+        self.before = {
+            worker.address: worker.foreign_bytes(settled=False) for worker in await self._workers()
+        }
+        if self.nbytes is not None:
+            await self._check_room(self.nbytes)
 
     async def _wait_for_load(self) -> None:
         """Wait until all blocks are loaded, as long as there are workers that make progress."""
@@ -175,6 +180,9 @@ class BlockPlacement:
         def submit() -> list[Any]:
             if not assigned:
                 return list(self.client.compute(self.lazy))
+            if (graph := one_graph(assigned)) is not None:
+                keys = [each.key for each in self.lazy]
+                return list(self.client.get(graph, keys, sync=False))
             futures: list[Any] = []
             for address, part in assigned.items():
                 if part:

@@ -18,7 +18,7 @@ import math
 import time
 import uuid
 from collections.abc import Coroutine
-from concurrent.futures import CancelledError
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -36,15 +36,16 @@ from daskglm.core.requests import (
     add,
     size_of,
 )
+from daskglm.core.sample_requests import TRAVELLING_BYTES
 from daskglm.core.view import ALL, View
 from daskglm.data.partitions import Partitions, check_widths
 from daskglm.engines.block_placement import BlockPlacement
 from daskglm.engines.collective import Collective, need_ranks
 from daskglm.engines.events import Events
 from daskglm.engines.monitoring import list_and_show
+from daskglm.engines.near_samples import NearSamples
 from daskglm.engines.placement import (
     REPAIR_SECONDS,
-    ClusterLost,
     DataLost,
     Placement,
     check_same_rows,
@@ -52,6 +53,12 @@ from daskglm.engines.placement import (
 )
 from daskglm.engines.presence import unregister
 from daskglm.engines.rebalancing import RebalancePolicy
+from daskglm.engines.scheduler_calls import (
+    PROBE_SECONDS,
+    name_of_scheduler,
+    on_loop,
+    on_scheduler,
+)
 from daskglm.engines.sending import send
 from daskglm.engines.versions import check_cluster, check_workers
 from daskglm.engines.waiting import running_threads
@@ -76,85 +83,13 @@ STAR_WORKERS = 8
 # Seconds that workers may take to release what they no longer need.
 CLEANUP_SECONDS = 5.0
 
-# Seconds that a scheduler may take to answer a probe.
-PROBE_SECONDS = 10.0
-
 # Largest ratio of the rows of one worker to the mean that is not logged as uneven.
 UNEVEN_ROWS = 1.3
 
-_RESUME = " If the fit kept a checkpoint, daskglm.fit(..., resume=...) resumes it"
 T = TypeVar("T")
 
 
-def _identity(dask_scheduler: Any = None) -> str:
-    """On the scheduler: return its id, which is another one after a restart."""
-    return str(dask_scheduler.id)
-
-
 # ---- on the client
-def on_loop(client: Client, work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on the event loop of a client (asynchronous ones too) from another thread.
-
-    Raises
-    ------
-    ClusterLost
-        If the client closes meanwhile, as it does when its scheduler stays away.
-    """
-    future = asyncio.run_coroutine_threadsafe(work, client.loop.asyncio_loop)
-    try:
-        while True:
-            try:
-                return future.result(PROBE_SECONDS)
-            except TimeoutError:
-                if future.done():
-                    raise
-                if client.status in ("closing", "closed"):
-                    raise ClusterLost(
-                        f"the client has lost its scheduler and is closed.{_RESUME}"
-                    ) from None
-    except BaseException:
-        future.cancel()
-        raise
-
-
-def on_scheduler(client: Client, work: Coroutine[Any, Any, T], scheduler: str | None = None) -> T:
-    """Run a coroutine, as `on_loop`, that asks the scheduler.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    work : coroutine
-    scheduler : str, optional
-        The id of the scheduler that it ought to be; default: any.
-
-    Raises
-    ------
-    ClusterLost
-        If the coroutine fails and the scheduler is gone, or another one.
-    """
-    try:
-        return on_loop(client, work)
-    except (OSError, DataLost, CancelledError, asyncio.CancelledError) as error:
-        if on_loop(client, _has_lost_scheduler(client, scheduler)):
-            raise ClusterLost(
-                "the scheduler that this fit ran on is gone, or was started anew "
-                f"({error!r}).{_RESUME}"
-            ) from error
-        raise
-
-
-async def _name_of_scheduler(client: Client) -> str:
-    return str(await client.run_on_scheduler(_identity))
-
-
-async def _has_lost_scheduler(client: Client, scheduler: str | None) -> bool:
-    try:
-        name = await asyncio.wait_for(_name_of_scheduler(client), PROBE_SECONDS)
-    except Exception:
-        return True
-    return scheduler is not None and name != scheduler
-
-
 def _tree(addresses: list[str]) -> dict[str, list[str]]:
     """Return leaders, which the client asks, and for each the workers that it asks in turn.
 
@@ -208,6 +143,7 @@ class Cluster:
         self.placement = placement
         self.where = where
         self.device, self.solves_trust_regions = "cpu", False
+        self._threads: dict[str, int] = {}
         self.session = uuid.uuid4().hex
         self.rounds = 0
         self.bytes_reduced = 0
@@ -216,10 +152,11 @@ class Cluster:
         self._shards: dict[str, int] = {}
         self._keys: dict[str, list[str]] = {}
         self._events = Events(client, self.session)
+        self._near = NearSamples()
         self._rebalance = RebalancePolicy()
         self._collective = Collective(self.session, self._run, self._ask)
         self._scheduler: str | None = None
-        self._scheduler = self._sync(_name_of_scheduler(client))
+        self._scheduler = self._sync(name_of_scheduler(client))
         if where.device == "cuda":
             # before anything is computed
             self._sync(self._need_devices(where))
@@ -245,6 +182,8 @@ class Cluster:
             workers=len(self._shards),
             answers_samples=samples,
             cheap_samples=samples,
+            travelling=TRAVELLING_BYTES if samples else 0,
+            threads=sum(self._threads[address] for address in self._shards),
             solves_trust_regions=self.solves_trust_regions,
         )
 
@@ -270,8 +209,14 @@ class Cluster:
     def total(self, problem: Problem, request: Request, view: View = ALL) -> Totals:
         """Answer one request with sums over a view of the rows. Cost: 1 round.
 
-        Sums of workers are added in the order of their addresses.
+        Sums of workers are added in the order of their addresses. A part of the rows travels here
+        where it fits, with those that are asked about soon; from then on it costs no round.
         """
+        if view.part is not None and view.columns is None and self.capabilities.travelling:
+            bring = partial(self.total, problem)
+            near = self._near.shard(problem, view, self.facts, bring)
+            if near is not None:
+                return near.answer_host(problem, request)
         self.rounds += 1
         began = time.monotonic()
         if isinstance(request, TrustRegionStep):
@@ -292,6 +237,7 @@ class Cluster:
         # a cluster that is gone shows nothing
         with contextlib.suppress(Exception):
             self._events.send()
+        self._near.close()
         self.placement.close()
         # a cluster that is gone has no sessions
         with contextlib.suppress(Exception):
@@ -493,8 +439,9 @@ class Cluster:
         facts = DataSummary()
         rows: dict[str, tuple[int, int]] = {}
         self.device = _only_device({address: opened[address][2] for address in by_address})
+        self._threads |= {address: opened[address][3] for address in by_address}
         for address in by_address:
-            part, sizes, _ = opened[address]
+            part, sizes = opened[address][:2]
             facts = facts.merge(part)
             rows.update(zip(by_address[address], sizes, strict=True))
         return dict.fromkeys(by_address, number), by_address, facts, rows

@@ -60,11 +60,16 @@ def make_engine(
     from distributed import futures_of
 
     from daskglm.engines.block_placement import BlockPlacement
-    from daskglm.engines.cluster import Cluster, on_scheduler
+    from daskglm.engines.cluster import Cluster
+    from daskglm.engines.held_placement import HeldPlacement, held_parts
+    from daskglm.engines.scheduler_calls import on_scheduler
     from daskglm.engines.versions import check_cluster
 
     on_scheduler(client, check_cluster(client))
     if data.arrays is None:
+        if (kept := held_parts(client, data)) is not None:
+            held = HeldPlacement(client, kept, data.makers, data.nbytes)
+            return Cluster(client, held, where)
         persisted = [future.key for future in futures_of(data.collections)]
         placement = BlockPlacement(
             client,
@@ -100,7 +105,8 @@ def _reading(data: Partitions, client: Any, where: DeviceConfig, threads: int | 
             )
     if client is None:
         return Local.reading(data.lazy, int(STREAMED_SHARE * memory_left()), where, threads)
-    from daskglm.engines.cluster import Cluster, on_scheduler
+    from daskglm.engines.cluster import Cluster
+    from daskglm.engines.scheduler_calls import on_scheduler
     from daskglm.engines.stream_placement import StreamPlacement
     from daskglm.engines.versions import check_cluster
 

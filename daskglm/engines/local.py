@@ -79,6 +79,7 @@ class Local:
             xp,
             answers_samples=cheap or shard.solves_trust_regions,
             cheap_samples=cheap,
+            threads=shard.threads,
             shares_memory=in_memory,
             solves_trust_regions=shard.solves_trust_regions,
         )

@@ -8,7 +8,7 @@ from typing import Any
 from distributed import Client, Future
 
 from daskglm.engines.block_placement import BlockPlacement
-from daskglm.engines.cluster import on_scheduler
+from daskglm.engines.scheduler_calls import on_scheduler
 from daskglm.engines.versions import check_cluster
 
 

@@ -17,10 +17,11 @@ import logging
 import pickle
 import time
 import weakref
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 from numba.core.registry import cpu_target
@@ -30,6 +31,7 @@ from daskglm.core.device import gpu, on_device, to_host
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import Problem, Request, Totals, add
 from daskglm.core.view import View
+from daskglm.data.block_makers import block_of_parts
 from daskglm.data.blocks import Block
 from daskglm.data.loading import STREAMED_SHARE
 from daskglm.engines.presence import active_sessions
@@ -80,8 +82,9 @@ class Session:
     ----------
     shards : dict of int to shard
         By number: a repair opens another shard.
-    caches, placed, known : dict
-        Cached results, blocks on the device and facts of partitions, by key.
+    caches, placed, known, made : dict
+        Cached results, blocks on the device, facts of partitions, and blocks of rows that Dask
+        holds, by key.
     ranks : communicator, optional
         Of NCCL, over the GPUs of this fit's workers.
     misses : int
@@ -94,6 +97,7 @@ class Session:
     caches: dict[str, BlockCache] = field(default_factory=dict)
     placed: dict[Any, Block] = field(default_factory=dict)
     known: dict[str, DataSummary] = field(default_factory=dict)
+    made: dict[str, Block] = field(default_factory=dict)
     ranks: Any = None
     misses: int = 0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -106,6 +110,7 @@ class Session:
         self.shards.clear()
         self.caches.clear()
         self.placed.clear()
+        self.made.clear()
 
     def leave_communicator(self) -> None:
         """Leave the communicator, if there is one, and drop the graphs captured with it."""
@@ -127,8 +132,8 @@ async def open_shard(
 
     Returns
     -------
-    (facts, sizes, device), or the list of the keys that are missing, or a Failure
-        `sizes` has the rows and the features of each block.
+    (facts, sizes, device, threads), or the list of the keys that are missing, or a Failure
+        `sizes` has the rows and the features of each block, `threads` is how many answer.
     """
     missing = [key for key in keys if key not in dask_worker.data]
     if missing:
@@ -136,20 +141,99 @@ async def open_shard(
     state = _session(session, dask_worker)
     async with state.lock:
         blocks = [dask_worker.data[key] for key in keys]
-        _warn_of_spilling(blocks, dask_worker)
-        make = partial(
-            Shard, blocks, dask_worker.state.nthreads, state.caches, keys, where, state.placed
-        )
-        try:
-            opened = await asyncio.get_running_loop().run_in_executor(None, make)
-        except Exception as error:
-            return Failure(error)
-        state.shards[shard] = opened
+        return await _opened(state, shard, blocks, keys, where, dask_worker)
+
+
+async def _opened(
+    state: Session,
+    shard: int,
+    blocks: list[Block],
+    keys: list[str],
+    where: DeviceConfig,
+    dask_worker: Any,
+) -> Any:
+    """Make a shard of blocks; see `open_shard`."""
+    _warn_of_spilling(blocks, dask_worker)
+    make = partial(
+        Shard, blocks, dask_worker.state.nthreads, state.caches, keys, where, state.placed
+    )
+    try:
+        opened = await asyncio.get_running_loop().run_in_executor(None, make)
+    except Exception as error:
+        return Failure(error)
+    state.shards[shard] = opened
     return (
         opened.facts,
         [(block.facts.n_rows, block.facts.n_features) for block in blocks],
         opened.device,
+        opened.threads,
     )
+
+
+class Held(NamedTuple):
+    """What a block is made of: key and address of each part, and settings of `block_of_parts`."""
+
+    parts: dict[str, tuple[str, str]]
+    settings: Mapping[str, Any]
+
+
+async def open_held(
+    session: str,
+    shard: int,
+    keys: list[str],
+    recipes: list[Held],
+    where: DeviceConfig,
+    dask_worker: Any = None,
+) -> Any:
+    """Make a shard of rows that Dask holds here; convert and check them, where that is not done.
+
+    What is beside them may be on other workers. Returns what `open_shard` returns.
+    """
+    state = _session(session, dask_worker)
+    async with state.lock:
+        new = {key: held for key, held in zip(keys, recipes, strict=True) if key not in state.made}
+        there: dict[str, str] = {}
+        for held in new.values():
+            there.update(held.parts.values())
+        rows = await _gathered(there, dask_worker)
+        if missing := [key for key in there if key not in rows]:
+            return missing
+
+        def make(held: Held) -> Block:
+            parts = {name: rows[key] for name, (key, _) in held.parts.items()}
+            return block_of_parts(parts, **held.settings)
+
+        def make_all() -> None:
+            with ThreadPoolExecutor(dask_worker.state.nthreads) as pool:
+                state.made.update(zip(new, pool.map(make, new.values()), strict=True))
+
+        try:
+            await asyncio.get_running_loop().run_in_executor(None, make_all)
+        except Exception as error:
+            return Failure(error)
+        blocks = [state.made[key] for key in keys]
+        return await _opened(state, shard, blocks, keys, where, dask_worker)
+
+
+async def _gathered(there: Mapping[str, str], dask_worker: Any) -> dict[str, Any]:
+    """Return data of this worker, or of workers at these addresses, by key; some may be gone."""
+    found = {key: dask_worker.data[key] for key in there if key in dask_worker.data}
+    apart: dict[str, list[str]] = {}
+    for key, address in there.items():
+        if key not in found and address != dask_worker.address:
+            apart.setdefault(address, []).append(key)
+    asked = (
+        _run_there(dask_worker, address, take_held, pickle.dumps((keys,)))
+        for address, keys in apart.items()
+    )
+    for reply in await asyncio.gather(*asked, return_exceptions=True):
+        found.update(reply if isinstance(reply, dict) else {})
+    return found
+
+
+async def take_held(keys: list[str], dask_worker: Any = None) -> dict[str, Any]:
+    """Return what this worker holds of these keys."""
+    return {key: dask_worker.data[key] for key in keys if key in dask_worker.data}
 
 
 def _warn_of_spilling(blocks: list[Block], dask_worker: Any) -> None:
@@ -196,7 +280,7 @@ async def open_stream(
         except Exception as error:
             return Failure(error)
         state.shards[shard] = opened
-    return opened.facts, opened.sizes, opened.device
+    return opened.facts, opened.sizes, opened.device, opened.threads
 
 
 def _session(session: str, dask_worker: Any) -> Session:
@@ -309,6 +393,10 @@ async def keep_only(session: str, shard: int, dask_worker: Any = None) -> None:
         for cached in (state.caches, state.placed):
             for name in [name for name in cached if name not in names]:
                 del cached[name]
+        # names of joined blocks are tuples of names
+        single = names | {each for name in names if isinstance(name, tuple) for each in name}
+        for name in [name for name in state.made if name not in single]:
+            del state.made[name]
 
 
 async def close(session: str, dask_worker: Any = None) -> None:
@@ -374,11 +462,16 @@ def carries_device_memory(address: str) -> bool:
 
 
 async def _forward(dask_worker: Any, address: str, question: bytes) -> Any:
-    """Ask another worker over Dask's connection between workers."""
+    """Ask another worker."""
+    return await _run_there(dask_worker, address, answer, question)
+
+
+async def _run_there(dask_worker: Any, address: str, function: Any, args: bytes) -> Any:
+    """Run a function on another worker, over Dask's connection between workers."""
     families = {"serializers": DEVICE_FAMILIES, "deserializers": DEVICE_FAMILIES}
     reply = await dask_worker.rpc(address).run(
-        function=pickle.dumps(answer),
-        args=question,
+        function=pickle.dumps(function),
+        args=args,
         kwargs=None,
         wait=True,
         **(families if carries_device_memory(address) else {}),

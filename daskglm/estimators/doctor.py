@@ -178,7 +178,7 @@ def _passes_per_second(X: np.ndarray, y: np.ndarray, threads: int) -> float:
 
 def cluster(client: Any) -> Iterator[Finding]:
     """Look at a cluster: its workers' versions, threads, memory and round trips."""
-    from daskglm.engines.cluster import on_loop
+    from daskglm.engines.scheduler_calls import on_loop
     from daskglm.engines.versions import check_cluster
     from daskglm.engines.waiting import worker_states
 

@@ -14,6 +14,9 @@ from daskglm.losses.base import Loss
 from daskglm.losses.table import JOINT_LOSSES
 from daskglm.objectives.convex import Seen, least_of_several
 
+# Relative fall of the sum of losses that is rounding.
+SAME_VALUE = 1e-16
+
 
 def null_value(engine: Engine, problem: Problem, loss: Loss, sides: Sequence[float]) -> float:
     """Return the least sum of losses that one margin beside the offsets has. 0 passes.
@@ -66,7 +69,7 @@ def least_over_constants(
         return found
 
     if search:
-        least_of_several(at, start, smooth=True, convex=loss.convex)
+        least_of_several(at, start, smooth=True, convex=loss.convex, enough=SAME_VALUE)
     else:
         at([start])
     return best

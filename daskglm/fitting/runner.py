@@ -559,7 +559,8 @@ def _quiet_blas(
     Hessians are factorised by all threads.
     """
     large = (engine.facts.n_features or 0) > ONE_THREAD_FEATURES
-    if (spec is not None and spec.forms_hessian and large) or not isinstance(engine, Local):
+    works_here = isinstance(engine, Local) or engine.capabilities.travelling > 0
+    if (spec is not None and spec.forms_hessian and large) or not works_here:
         return contextlib.nullcontext()
     return one_thread()
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from daskglm.core.device import to_host
-from daskglm.core.requests import ResidualSums
+from daskglm.core.engine import Engine
+from daskglm.core.requests import Problem, ResidualSums
 from daskglm.fitting.null_model import least_over_constants
 from daskglm.objectives.margins import best_shift
 from daskglm.objectives.point import Point
@@ -15,6 +17,8 @@ from daskglm.objectives.primal import Objective
 
 # Shares of the way to the best constant, the first that can be evaluated is taken. Chosen.
 SHORT = (1.0, 1.0 - 1e-12, 1.0 - 1e-9, 1.0 - 1e-6, 1.0 - 1e-3, 0.0)
+# Of the problems of an engine: those of a path share them, and a search takes some rounds.
+_null_deviances: WeakKeyDictionary[Engine, dict[Problem, float]] = WeakKeyDictionary()
 
 
 def statistics_of(objective: Objective, point: Point) -> dict[str, float]:
@@ -97,11 +101,16 @@ def _null_deviance_of(objective: Objective, origin: Point) -> float:
 
 
 def _null_deviance(objective: Objective) -> float:
-    """Return the deviance of the best constant, offsets added to it."""
+    """Return the deviance of the best constant, offsets added to it; the same for any penalty."""
     facts, loss = objective.engine.facts, objective.loss
+    known = _null_deviances.setdefault(objective.engine, {})
+    if objective.problem in known:
+        return known[objective.problem]
     start, search = loss.start(facts), True
     if not facts.largest_offset and not loss.bends:
         start, search = facts.target_sum / facts.weight, False
     elif not facts.largest_offset and loss.link is not None and loss.link.is_bounded:
         search = False
-    return 2.0 * least_over_constants(objective.ask, loss, start, search=search)
+    found = 2.0 * least_over_constants(objective.ask, loss, start, search=search)
+    known[objective.problem] = found
+    return found

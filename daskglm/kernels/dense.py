@@ -51,7 +51,12 @@ def arrays_of(X: Any) -> Any:
 
 def take(X: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Copy some rows of a block, by their numbers."""
-    return np.take(X, rows, axis=0)
+    if not X.size:
+        return X[rows]
+    # as bytes, or each number is copied by itself, and all of X first if it is not aligned, as
+    # arrays that came in a message may be (1 ms, where X[rows] took 5, 2026-11-28)
+    taken: np.ndarray = np.take(X.view(np.uint8), rows, axis=0).view(X.dtype)
+    return taken
 
 
 def joined(parts: Sequence[np.ndarray]) -> np.ndarray:

@@ -29,7 +29,7 @@ class Seen(NamedTuple):
 Ask = Callable[[list[float]], list[Seen]]
 
 
-def least_point(ask: Ask, start: float, *, smooth: bool) -> float:
+def least_point(ask: Ask, start: float, *, smooth: bool, enough: float = 0.0) -> float:
     """Find where a convex function is least, to rounding.
 
     The function may be infinite on either side of an interval, in which `start` lies.
@@ -47,6 +47,9 @@ def least_point(ask: Ask, start: float, *, smooth: bool) -> float:
         First point to ask for.
     smooth : bool
         Whether the slope is continuous.
+    enough : float
+        Fall of a smooth function, relative to its value, that Newton's step may leave where only
+        the least value is wanted: half of the digits of the point come without those of the value.
     """
     low = Seen(-math.inf, 0, 0, 0)
     high = Seen(math.inf, 0, 0, 0)
@@ -72,6 +75,8 @@ def least_point(ask: Ask, start: float, *, smooth: bool) -> float:
             latest = seen
 
         assert latest is not None
+        if smooth and latest.slope**2 <= 2.0 * latest.curvature * enough * abs(latest.value):
+            return latest.at
         if math.isinf(low.at) or math.isinf(high.at):
             step = math.inf
             if smooth and latest.curvature > 0.0:
@@ -99,15 +104,17 @@ def least_point(ask: Ask, start: float, *, smooth: bool) -> float:
     return low.at
 
 
-def least_of_several(ask: Ask, start: float, *, smooth: bool, convex: bool) -> float:
+def least_of_several(
+    ask: Ask, start: float, *, smooth: bool, convex: bool, enough: float = 0.0
+) -> float:
     """Find where a function is least, as far as a scan sees where it is not convex."""
-    at = least_point(ask, start, smooth=smooth)
+    at = least_point(ask, start, smooth=smooth, enough=enough)
     if convex:
         return at
     here, *others = ask([at, *(at + sign * away for away in AWAY for sign in (-1.0, 1.0))])
     lower = min(others, key=lambda each: each.value if each.value == each.value else math.inf)
     is_lower = lower.value < here.value - SAME * abs(here.value)
-    return least_point(ask, lower.at, smooth=smooth) if is_lower else at
+    return least_point(ask, lower.at, smooth=smooth, enough=enough) if is_lower else at
 
 
 def _newton(low: Seen, high: Seen, seen: Seen) -> list[float]:

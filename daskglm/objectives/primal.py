@@ -452,14 +452,22 @@ class Objective:
         """Return the objective on a random part of the rows; see `on`."""
         return self.on(Drawn(fraction, seed))
 
-    def on(self, part: Part) -> Self:
+    def samples(self, shares: Sequence[float], seed: int) -> list[Self]:
+        """Return the objective on one random part after the other, with seeds from `seed` on.
+
+        Where samples travel these do in one message.
+        """
+        parts = tuple(Drawn(share, seed + k) for k, share in enumerate(shares))
+        return [self.on(part, parts) for part in parts]
+
+    def on(self, part: Part, soon: tuple[Part, ...] = ()) -> Self:
         """Return the objective on a part of the rows, with losses scaled up to all rows.
 
-        Its passes count with those of the whole.
+        Its passes count with those of the whole. `soon` are parts that are asked about next.
         """
         # what is learnt there is not of all rows
         rounding = copy.copy(self.rounding)
-        return self._with(rows=self.rows.on(part), C=self.C / part.share, rounding=rounding)
+        return self._with(rows=self.rows.on(part, soon), C=self.C / part.share, rounding=rounding)
 
     def held(self, features: np.ndarray) -> Self:
         """Return the objective with some features at zero; see `Penalty.held`."""

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from daskglm.core.device import to_host
 from daskglm.core.engine import Engine
-from daskglm.core.requests import Problem, Request, Totals, with_vectors
+from daskglm.core.requests import Problem, Request, Spread, Totals, with_vectors
 from daskglm.core.view import ALL, Columns, Part, View
+
+# Replies about X alone, of engines by view, scale and centre: problems of a path share them.
+_spreads: WeakKeyDictionary[Engine, dict[Any, Totals]] = WeakKeyDictionary()
 
 
 @dataclass
@@ -63,6 +68,14 @@ class Rows:
             self.meter.stored = int(totals["stored"])
         return {name: to_host(value) for name, value in totals.items()} if self.moves else totals
 
+    def spread(self, request: Spread) -> Totals:
+        """Pass a request that is about X alone to the engine, once for all problems of the rows."""
+        known = _spreads.setdefault(self.engine, {})
+        asked = self.view, request.scale, request.centre.tobytes()
+        if asked not in known:
+            known[asked] = self.ask(request)
+        return known[asked]
+
     def with_problem(self, problem: Problem) -> Rows:
         """Return the same rows as another problem sees them."""
         return replace(self, problem=problem)
@@ -71,9 +84,9 @@ class Rows:
         """Return the same rows with a count of their own, which goes on from this one."""
         return replace(self, meter=replace(self.meter))
 
-    def on(self, part: Part) -> Rows:
+    def on(self, part: Part, soon: tuple[Part, ...] = ()) -> Rows:
         """Return a part of the rows; see `View`."""
-        return replace(self, view=replace(self.view, part=part))
+        return replace(self, view=replace(self.view, part=part, soon=soon))
 
     def restricted(self, columns: np.ndarray, key: int) -> Rows:
         """Return the rows with some of their columns; see `View`."""

@@ -71,6 +71,9 @@ LEAST_PASS_SECONDS = 1e-5
 # of them. From rounds with 1 to 16 worker processes on 2 cores: 1.6 to 19 ms with 28 numbers, 3.6
 # to 49 with 47,000, 54 to 605 with 1,000,000 (2026-11-22).
 ROUND_SECONDS, MESSAGE_SECONDS, BYTE_SECONDS = 0.5e-3, 1.1e-3, 2.5e-9
+# Seconds of a byte of sampled rows that travel through the scheduler to the client: 86 ms for 64
+# MB, 21 for 16 MB of two workers on 2 cores (2026-11-28).
+SAMPLE_BYTE_SECONDS = 1.3e-9
 
 # ---- how many iterations solvers take
 # Decades of the curvature ratio above which problems were no harder on the whole, for Newton's
@@ -85,10 +88,10 @@ NEWTON_STEPS, STEPS_PER_DECADE, QUADRATIC_STEPS = 3.5, 1.2, 2.0
 # (2026-11-28).
 LEVEL_STEPS = 5.0
 # Newton's method that begins on samples of the rows: passes, Hessians of all rows, how many more
-# for each decade of the ratio, factorisations and rounds. Whole fits of 100,000 rows with 200 and
-# 400 features (2026-11-22), and the drawn problems.
+# for each decade of the ratio, factorisations, rounds about all rows and about samples that do not
+# travel. Whole fits of 100,000 rows with 200 and 400 features (2026-11-22), and the drawn problems.
 SAMPLED_PASSES, SAMPLED_HESSIANS, HESSIANS_PER_DECADE = 4.0, 1.5, 0.5
-SAMPLED_FACTORS, SAMPLED_ROUNDS = 7.0, 15.0
+SAMPLED_FACTORS, WHOLE_ROUNDS, SAMPLED_ROUNDS = 7.0, 4.0, 11.0
 # Epochs of dual ascent to a relative gap of 1e-6, and how many more for a curvature ratio of 1.
 # Grew from 6 to 25 over RCV1, epsilon, Criteo, rcv1_binary, amazon_reviews, news20 (2026-11-22).
 # With an L1 penalty besides 6 to 20 for ratios of 0.0006 to 1.2 on nine drawn problems

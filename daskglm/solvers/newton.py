@@ -34,6 +34,8 @@ from daskglm.solvers.workload import Workload, entry_passes, hessian_passes
 ILL_CONDITIONED = 1e-9
 # Passes that least squares takes with samples, beside one: a second one, and what samples take.
 SAMPLED_WORK = 1.3
+# Seed of the first sample; the next ones follow.
+SAMPLE_SEED = 20
 
 
 # Share of |g|^2 along directions without curvature from which it is no rounding. Chosen.
@@ -247,8 +249,7 @@ def from_samples(objective: Objective, tol: float) -> Model | None:
 
     w = objective.origin
     n = objective.engine.facts.n_rows
-    for k, fraction in enumerate(sizes):
-        part = objective.sample(fraction, seed=20 + k)
+    for part, fraction in zip(objective.samples(sizes, SAMPLE_SEED), sizes, strict=True):
         # a gain of ten statistical errors, or 3 % of the value if that is less. Chosen.
         least = min(10.0 * objective.size / (fraction * n), 0.03)
         point = part.at(w, gram=True)
@@ -322,7 +323,8 @@ def cost(workload: Workload) -> float:
         more = 0.0 if workload.quadratic else costs.HESSIANS_PER_DECADE * workload.decades
         hessians = (costs.SAMPLED_HESSIANS + more) * workload.gram
         factors = costs.SAMPLED_FACTORS * (workload.factorisation + entry_passes(summary))
-        rounds = workload.rounds(costs.SAMPLED_ROUNDS)
+        rounds = workload.rounds(costs.WHOLE_ROUNDS)
+        rounds += workload.sample_rounds(sizes, costs.SAMPLED_ROUNDS)
         return costs.SAMPLED_PASSES + hessians + factors + rounds
     return steps * (1.0 + workload.gram + workload.factorisation + workload.rounds())
 

@@ -24,7 +24,7 @@ from daskglm.solvers import costs, kinked_steps
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import ROUNDING, backtrack
 from daskglm.solvers.linear_systems import newton_step
-from daskglm.solvers.newton import newton, sample_sizes
+from daskglm.solvers.newton import SAMPLE_SEED, newton, sample_sizes
 from daskglm.solvers.spec import SolverSpec
 from daskglm.solvers.tron import tron
 from daskglm.solvers.workload import Workload
@@ -62,7 +62,7 @@ def proximal(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Itera
     sizes = sample_sizes(facts, objective.size, tol) if can_sample else []
     level = 0.0  # the first sample begins far from its optimum, with wide corners
     for k, fraction in enumerate([*sizes[:1], *sizes]):
-        part = dual.smoothed(unit * 10.0**-level).sample(fraction, seed=20 + max(k - 1, 0))
+        part = dual.smoothed(unit * 10.0**-level).samples(sizes, SAMPLE_SEED)[max(k - 1, 0)]
         accuracy = objective.size / (fraction * facts.n_rows) * value
         inner, _ = _solve(dual, solver, part, start, accuracy)
         objective.rows.meter.absorb(part.rows.meter)

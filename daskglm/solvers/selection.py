@@ -32,22 +32,21 @@ def choose(
     """Return the name of the solver with the least cost, and the reason in words.
 
     The trial runs in the context `quiet`. Nothing is timed: two calls with equal data choose
-    equally. Cost: nothing, or the passes of a trial, less than 4, in up to 27 rounds.
+    equally. Cost: nothing, or the passes of a trial, less than 4, in one round where its rows
+    travel, else up to 27.
     """
     workload = Workload.of(objective, tol)
     expected = _costs(workload)
     if not workload.smooth and len(expected) == 1:
         return next(iter(expected)), f"{objective.loss.name}: the primal is not smooth, its dual is"
-    if workload.remote and not workload.is_small:
-        workload = workload.with_threads(objective)
-        expected = _costs(workload)
 
     certain = min((cost for name, cost in expected.items() if name != TRIED), default=math.inf)
-    few = costs.PASSES_UNTRIED if workload.blocks else costs.FEW_PASSES
+    few = costs.PASSES_UNTRIED if workload.blocks else costs.FEW_PASSES * (1.0 + workload.rounds())
     if TRIED not in expected or not workload.trial_share or certain <= few:
         return _least(workload, expected)
     most = expected[TRIED]
-    if workload.remote:  # where a trial takes the rounds of a solve
+    # where a trial takes the rounds of a solve
+    if workload.remote and not workload.travels([workload.trial_share]):
         most = min(most, costs.DISTANT_PASSES * (1.0 + workload.rounds()))
     if certain >= most:
         why = "too much for dual ascent, and too many features for a Hessian"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from daskglm.core.facts import DataSummary
-from daskglm.core.requests import DualShape, SDCAConfig
+from daskglm.core.sample_requests import bytes_of
 from daskglm.objectives.elimination import Factors, Sizes
 from daskglm.objectives.primal import Objective
 from daskglm.objectives.restriction import Restriction
@@ -41,6 +41,8 @@ class Workload:
         Whether a random part of the rows can be read for its part of a pass.
     remote : bool
         Whether every request is a round of messages to other processes.
+    travelling : int
+        Bytes of samples up to which they travel to this process, in one round.
     workers, threads : int
         Processes that answer a request, and threads in all of them.
     tol : float
@@ -67,6 +69,7 @@ class Workload:
     curvature_ratio: float = math.inf
     samples: bool = True
     remote: bool = False
+    travelling: int = 0
     workers: int = 1
     threads: int = 1
     tol: float = 1e-6
@@ -78,7 +81,7 @@ class Workload:
 
     @classmethod
     def of(cls, objective: Objective, tol: float = 1e-6) -> Workload:
-        """Return the workload of an objective, as far as no worker must be asked. Cost: nothing."""
+        """Return the workload of an objective. Cost: nothing."""
         engine, loss = objective.engine, objective.loss
         can = engine.capabilities
         return cls(
@@ -94,7 +97,9 @@ class Workload:
             curvature_ratio=curvature_ratio(objective),
             samples=can.cheap_samples,
             remote=not can.shares_memory and can.cheap_samples,
+            travelling=can.travelling,
             workers=can.workers,
+            threads=can.threads,
             tol=max(tol, costs.LEAST_TOL),
             outputs=objective.outputs,
             kinked=not objective.penalty.is_smooth,
@@ -113,17 +118,6 @@ class Workload:
         width = len(part.columns) // max(whole.outputs - 1, 1)
         summary = replace(whole.summary, n_features=width, nonzeros=stored)
         return replace(whole, summary=summary)
-
-    def with_threads(self, objective: Objective) -> Workload:
-        """Return the same with the number of threads that workers have.
-
-        Cost: 1 round if they are in other processes.
-        """
-        if not self.remote:
-            return self
-        return replace(
-            self, threads=max(int(objective.ask(DualShape(SDCAConfig()))["partitions"]), 1)
-        )
 
     @property
     def n_features(self) -> int:
@@ -269,9 +263,26 @@ class Workload:
         if not self.remote:
             return 0.0
         message = costs.MESSAGE_SECONDS + costs.BYTE_SECONDS * 2 * 8 * self.size
-        seconds = costs.ROUND_SECONDS + message * self.workers
+        return count * self._passes_of(costs.ROUND_SECONDS + message * self.workers)
+
+    def sample_rounds(self, shares: Sequence[float], count: float) -> float:
+        """Passes that the messages about samples of these shares cost.
+
+        That is one round and their rows where all of them travel, else `count` rounds.
+        """
+        if not self.remote or not self.travels(shares):
+            return self.rounds(count)
+        nbytes = bytes_of(sum(shares), self.summary)
+        return self.rounds() + self._passes_of(costs.SAMPLE_BYTE_SECONDS * nbytes)
+
+    def travels(self, shares: Sequence[float]) -> bool:
+        """Whether samples of these shares travel to this process."""
+        return bytes_of(sum(shares), self.summary) <= self.travelling
+
+    def _passes_of(self, seconds: float) -> float:
+        """Passes that are as long as so many seconds."""
         work = self.summary.nonzeros * self.value_seconds / self.threads
-        return count * seconds / max(work, costs.LEAST_PASS_SECONDS)
+        return seconds / max(work, costs.LEAST_PASS_SECONDS)
 
 
 def hessian_passes(

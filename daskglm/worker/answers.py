@@ -24,6 +24,7 @@ from daskglm.core.requests import (
     Spread,
     Totals,
 )
+from daskglm.core.sample_requests import DrawRows
 from daskglm.losses.ordinal import is_ordinal
 from daskglm.losses.table import loss_of
 from daskglm.worker import batched, columns, held_out, inference, one_margin, ordinal, outputs
@@ -31,6 +32,7 @@ from daskglm.worker.asked import Asked
 from daskglm.worker.column_gram import column_gram
 from daskglm.worker.rates import rate_sums
 from daskglm.worker.residuals import residual_sums
+from daskglm.worker.subsampling import draw_rows
 
 
 def _shape_of(problem: Problem) -> ModuleType:
@@ -68,6 +70,7 @@ ANSWERS: dict[type, Callable[[Asked[Any]], Totals]] = {
     ColumnSigns: columns.column_signs,
     ColumnTargets: columns.column_targets,
     Spread: columns.spread,
+    DrawRows: draw_rows,
     LevelPairs: one_margin.level_pairs,
     ColumnGram: _at_a_point(column_gram),
     RateSums: _at_a_point(rate_sums),

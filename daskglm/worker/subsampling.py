@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from daskglm.core.device import gpu, on_device
+from daskglm.core.requests import Totals
+from daskglm.core.sample_requests import DrawnRows, DrawRows
 from daskglm.core.view import Part
 from daskglm.data.blocks import Block
 from daskglm.kernels import storages
+from daskglm.worker.asked import Asked
 
 
 def draw(block: Block, part: Part) -> Block:
@@ -43,6 +46,20 @@ def draw(block: Block, part: Part) -> Block:
         moved=None,
         clusters=None if block.clusters is None else block.clusters.take(rows),
     )
+
+
+def draw_rows(asked: Asked[DrawRows]) -> Totals:
+    """Draw rows that travel: of those they are drawn from goes what tells their folds."""
+    found = {}
+    for block in asked.blocks:
+        codes = block.y if asked.request.codes and block.labels is not None else block.y[:0]
+        whole = block._replace(X=None, y=codes, weight=None, offset=None, clusters=None, moved=None)
+        partition, first, _ = block.spans[0]
+        for k, part in enumerate(asked.request.parts):
+            rows = draw(block, part)
+            assert rows.drawn is not None
+            found[k, partition, first] = rows._replace(drawn=(whole, rows.drawn[1]))
+    return {"drawn": DrawnRows.pack(found), "rows": 0}
 
 
 def take(X: Any, rows: np.ndarray) -> Any:

@@ -50,7 +50,8 @@
       this.remote = onWorkers && this.samples;
       const curvature = loss.curvature === null ? Infinity : loss.curvature;
       this.ratio = curvature * fit.C * fit.squares * this.processes;
-      this.threads = this.remote && !this.isSmall ? fit.workers * fit.threads : 1;
+      this.threads = this.remote ? fit.workers * fit.threads : 1;
+      this.nbytes = memoryOf(fit).inPartitions;
     }
 
     get values() { return Math.max(this.nonzeros, 1); }
@@ -83,9 +84,21 @@
     rounds(count = 1) {
       if (!this.remote) return 0;
       const message = costs.MESSAGE_SECONDS + costs.BYTE_SECONDS * 2 * 8 * this.size;
-      const seconds = costs.ROUND_SECONDS + message * this.processes;
+      return count * this.passesOf(costs.ROUND_SECONDS + message * this.processes);
+    }
+
+    passesOf(seconds) {
       const work = this.nonzeros * this.valueSeconds / this.threads;
-      return count * seconds / Math.max(work, costs.LEAST_PASS_SECONDS);
+      return seconds / Math.max(work, costs.LEAST_PASS_SECONDS);
+    }
+
+    bytesOf(share) { return share * (this.nbytes + constants.row_bytes * this.rows); }
+    travels(share) { return this.bytesOf(share) <= constants.travelling_bytes; }
+
+    // Messages about samples of these shares of the rows, together: their rows travel, if they may.
+    sampleRounds(share, count) {
+      if (!this.remote || !this.travels(share)) return this.rounds(count);
+      return this.rounds() + this.passesOf(costs.SAMPLE_BYTE_SECONDS * this.bytesOf(share));
     }
 
     get lbfgsIteration() { return 1 + this.vectors(costs.LBFGS_VECTORS) + this.rounds(); }
@@ -102,11 +115,16 @@
       return this.samples && tells ? share : 0;
     }
 
-    // Whether Newton's method begins on samples of the rows.
-    get beginsOnSamples() {
-      if (!this.samples || this.nonzeros < costs.SAMPLED_VALUES) return false;
+    // Share of the rows in all samples on which Newton's method begins.
+    get sampleShares() {
+      if (!this.samples || this.nonzeros < costs.SAMPLED_VALUES) return 0;
       const wanted = 5 * this.size / Math.sqrt(Math.min(Math.max(TOL, 1e-12), 1e-5));
-      return Math.min(0.1, wanted / this.rows) >= 20 * this.size / this.rows;
+      const least = 20 * this.size / this.rows;
+      let shares = 0;
+      for (let share = Math.min(0.1, wanted / this.rows); share >= least; share /= 4) {
+        shares += share;
+      }
+      return shares;
     }
 
     newton() {
@@ -114,11 +132,12 @@
       const steps = this.quadratic
         ? costs.QUADRATIC_STEPS : costs.NEWTON_STEPS + costs.STEPS_PER_DECADE * this.decades;
       if (this.isSmall || (!this.samples && this.features <= costs.FEW_FEATURES)) return steps;
-      if (this.beginsOnSamples) {
+      if (this.sampleShares) {
         const more = this.quadratic ? 0 : costs.HESSIANS_PER_DECADE * this.decades;
         return costs.SAMPLED_PASSES + (costs.SAMPLED_HESSIANS + more) * this.gram
           + costs.SAMPLED_FACTORS * (this.factorisation + this.entries)
-          + this.rounds(costs.SAMPLED_ROUNDS);
+          + this.rounds(costs.WHOLE_ROUNDS)
+          + this.sampleRounds(this.sampleShares, costs.SAMPLED_ROUNDS);
       }
       return steps * (1 + this.gram + this.factorisation + this.rounds());
     }
@@ -164,11 +183,13 @@
     if (!work.smooth) return { taken: [least(names)], expected };
 
     const certain = least(names.filter(name => name !== "lbfgs"));
-    if (!work.trialShare || expected[certain] <= costs.FEW_PASSES) {
+    if (!work.trialShare || expected[certain] <= costs.FEW_PASSES * (1 + work.rounds())) {
       return { taken: [least(names)], expected };
     }
     let most = expected.lbfgs;
-    if (work.remote) most = Math.min(most, costs.DISTANT_PASSES * (1 + work.rounds()));
+    if (work.remote && !work.travels(work.trialShare)) {
+      most = Math.min(most, costs.DISTANT_PASSES * (1 + work.rounds()));
+    }
     const byTron = costs.TRON_PER_LBFGS * work.tronProduct < work.lbfgsIteration;
     const iterative = byTron ? "tron" : "lbfgs";
     return { taken: expected[certain] >= most ? [iterative] : [certain, iterative], expected };

@@ -288,6 +288,23 @@ def test_rows_that_are_nearly_one_are_in_their_ball():
     objective.engine.close()
 
 
+def test_a_survey_serves_all_problems_of_the_rows_but_no_part_of_them():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((4000, 3)) + 100.0
+    first = whole_objective(X, np.where(rng.random(4000) < 0.5, 1.0, -1.0))
+    first.bounds.survey()
+    again = Objective(first.engine, first.problem, first.loss, C=7.0, fit_intercept=True)
+    again.bounds.survey()
+    assert (first.passes, again.passes) == (2.0, 0.0)
+    assert (again.rounding.columns == first.rounding.columns).all()
+    assert again.rounding.ball.radius == first.rounding.ball.radius
+    part = first.sample(0.1, seed=3)
+    part.bounds.survey()
+    assert first.passes == pytest.approx(2.2)
+    assert (part.rounding.ball.centre != first.rounding.ball.centre).any()
+    first.engine.close()
+
+
 def test_a_survey_counts_its_passes():
     X, y = make_problem(1000, 4, seed=2)
     report = daskglm.fit(X + 1e5, y, solver="newton").report_

@@ -36,6 +36,7 @@ from daskglm.core.requests import (
     TrustRegionStep,
     with_vectors,
 )
+from daskglm.core.sample_requests import DrawRows
 from daskglm.core.view import Columns, Drawn, View
 from daskglm.data.partitions import partitions
 from daskglm.engines.factory import make_engine
@@ -118,9 +119,9 @@ OF_VIEWS = [
 
 
 def test_every_request_is_compared():
-    # rounds of dual ascent depend on how rows are divided, trust regions are a device's, and pairs of
-    # levels those of rows by codes
-    apart = {*get_args(DualRequest), TrustRegionStep, LevelPairs}
+    # rounds of dual ascent and draws depend on how rows are divided, trust regions are a device's, and
+    # pairs of levels those of rows by codes
+    apart = {*get_args(DualRequest), TrustRegionStep, LevelPairs, DrawRows}
     asked = {type(request) for _, request in OF_LABELS + OF_NUMBERS + OF_SHARES}
     assert asked == {*get_args(Request)} - apart
 

@@ -216,7 +216,9 @@ def test_what_is_persisted_is_not_counted_twice(client, monkeypatch):
         lambda client, placement, where: kept.append(placement),
     )
     make_engine(partitions(*lazy, classify=True), client, AS_THEY_ARE)
-    assert set(kept[0].persisted) == set(keys)
+    assert set(kept[0].rows.persisted) == set(keys)
+    make_engine(partitions(lazy[0], 1.0 - lazy[1], classify=True), client, AS_THEY_ARE)
+    assert set(kept[1].persisted) == set(keys)
 
 
 # ---- workers without the package

@@ -6,6 +6,8 @@ import pytest
 from scipy import stats
 
 import daskglm
+from daskglm.core.requests import EvaluateAlong
+from daskglm.engines.local import Local
 from tests.covering import each_choice
 from tests.glm import CASES, sample
 from tests.losses.test_tweedie_series import by_mixture
@@ -186,3 +188,23 @@ def test_more_coefficients_than_rows_leave_the_dispersion_undefined():
     report = daskglm.GammaRegressor(alpha=0.1).fit(X, y).report_
     assert np.isnan(report.dispersion)
     assert np.isfinite(report.deviance)
+
+
+def test_the_null_deviance_of_a_path_is_searched_for_once(monkeypatch):
+    X, y, _, offset = sample("gamma")
+    searched, total = [], Local.total
+
+    def counted(engine, problem, request, *view):
+        if isinstance(request, EvaluateAlong) and not request.points:
+            searched.append(request)
+        return total(engine, problem, request, *view)
+
+    monkeypatch.setattr(Local, "total", counted)
+    one = daskglm.fit(X, y, loss="gamma", C=1.0, offset=offset)
+    of_one, asked = len(searched), {"loss": "gamma", "offset": offset}
+    path = daskglm.fit(X, y, C=[0.01, 0.1, 1.0], **asked)
+    assert of_one > 1
+    assert len(searched) == 2 * of_one
+    assert {model.report_.null_deviance for model in path} == {one.report_.null_deviance}
+    shifted = daskglm.fit(X, y, C=1.0, **{**asked, "offset": offset + 1.0 * (y > 1)})
+    assert shifted.report_.null_deviance != one.report_.null_deviance

@@ -100,7 +100,7 @@ def test_auto_takes_dual_ascent_where_few_directions_have_all_the_curvature(C):
     assert 1.5 * report.passes <= other.passes, "an epoch over rows so long costs about 1.5 passes"
 
 
-@pytest.mark.parametrize(("solver", "most_rounds"), [("newton", 10), ("lbfgs", 17), ("sdca", 20)])
+@pytest.mark.parametrize(("solver", "most_rounds"), [("newton", 4), ("lbfgs", 17), ("sdca", 20)])
 @pytest.mark.slow
 def test_rounds_and_bytes_reduced_on_two_workers(client, data, solver, most_rounds):
     X, y = data["low-dimensional"]
@@ -116,7 +116,9 @@ def test_rounds_and_bytes_reduced_on_two_workers(client, data, solver, most_roun
     d, workers = X.shape[1], 2
     numbers = {"newton": d * d + d + 2, "lbfgs": d + 2, "sdca": 3 * d + 40}[solver]
     diagonals = {"lbfgs": 1 + math.log2(report.rounds)}.get(solver, 0.0)
-    assert report.bytes_reduced <= 8 * workers * (numbers * report.rounds + d * diagonals)
+    samples = {"newton": 0.14 * X[:100_000].nbytes}.get(solver, 0.0)  # which travel
+    sums = 8 * workers * (numbers * report.rounds + d * diagonals)
+    assert report.bytes_reduced <= sums + samples
 
 
 @pytest.mark.parametrize(

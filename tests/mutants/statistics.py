@@ -44,7 +44,7 @@ FAULTS = [
         "null model: offsets ignored, no search for the best constant",
         "fitting/null_model.py",
         "    if search:\n"
-        "        least_of_several(at, start, smooth=True, convex=loss.convex)\n"
+        "        least_of_several(at, start, smooth=True, convex=loss.convex, enough=SAME_VALUE)\n"
         "    else:\n"
         "        at([start])\n",
         "    at([start])\n",

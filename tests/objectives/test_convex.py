@@ -37,6 +37,22 @@ def test_the_least_point_is_found_however_far_it_is(loss, shift):
     assert len(asked) < 150 + 202
 
 
+def test_the_least_value_takes_fewer_questions_than_its_point():
+    asked = []
+
+    def ask(points):
+        asked.extend(points)
+        return [Seen(b, math.exp(b) - 2.0 * b, math.exp(b) - 2.0, math.exp(b)) for b in points]
+
+    exact = least_point(ask, 2.0, smooth=True)
+    assert exact == pytest.approx(math.log(2.0), rel=1e-14)
+    many = len(asked)
+    near = least_point(ask, 2.0, smooth=True, enough=1e-16)
+    assert len(asked) - many < many
+    (there,) = ask([near])
+    assert there.value == pytest.approx(2.0 - 2.0 * math.log(2.0), rel=1e-15)
+
+
 def test_the_least_point_of_a_function_without_one_ends():
     assert math.isfinite(
         least_point(lambda points: [Seen(b, 0.0, -1e-300, 0.0) for b in points], 0.0, smooth=True)

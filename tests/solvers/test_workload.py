@@ -54,6 +54,21 @@ def test_rounds_cost_passes_only_where_requests_leave_the_process():
         assert passes(name, d=3000, per_row=30) <= passes(name, d=3000, per_row=30, remote=True)
 
 
+def test_samples_that_travel_cost_one_round_and_their_bytes():
+    far, shares = workload(n=1_000_000, remote=True), [0.01, 0.1]
+    near = replace(far, travelling=64 * 2**20)
+    assert workload().sample_rounds(shares, 11) == 0.0
+    assert not far.travels(shares)
+    assert far.sample_rounds(shares, 11) == far.rounds(11)
+    wide = replace(near, summary=replace(near.summary, nbytes=800_000_000))
+    assert near.travels(shares)
+    assert near.rounds() < near.sample_rounds(shares, 11) < far.rounds(11)
+    assert not wide.travels(shares), "88 MB"
+    assert wide.sample_rounds(shares, 11) == far.rounds(11)
+    cost = get_solver("newton").cost
+    assert cost(replace(far, remote=False)) < cost(near) < cost(far)
+
+
 def test_lbfgs_costs_what_a_trial_foresees_up_to_the_methods_that_take_over():
     tried = workload(d=500, trials={"lbfgs": 12.0})
     assert get_solver("lbfgs").cost(tried) == pytest.approx(12.0, rel=0.2)
