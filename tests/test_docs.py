@@ -130,7 +130,7 @@ def test_the_reference_has_all_public_names():
 def test_the_page_on_the_command_line_has_all_options(command):
     page = (ROOT / "docs/command-line.md").read_text()
     section = re.search(rf"^## `daskglm {command} .*?(?=^## )", page, re.MULTILINE | re.DOTALL)[0]
-    for option in main.commands[command].params:
+    for option in main.get_command(None, command).params:
         for name in (*option.opts, *option.secondary_opts):
             assert not name.startswith("--") or f"`{name}" in section, name
 

@@ -75,7 +75,8 @@ def least_point(ask: Ask, start: float, *, smooth: bool, enough: float = 0.0) ->
             latest = seen
 
         assert latest is not None
-        if smooth and latest.slope**2 <= 2.0 * latest.curvature * enough * abs(latest.value):
+        left = latest.slope * latest.slope  # no power, which raises where it overflows
+        if smooth and left <= 2.0 * latest.curvature * enough * abs(latest.value):
             return latest.at
         if math.isinf(low.at) or math.isinf(high.at):
             step = math.inf
