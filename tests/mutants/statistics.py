@@ -186,8 +186,8 @@ FAULTS = [
     Fault(
         "criteria of an inference: an estimated parameter of the family does not count",
         "estimators/inference.py",
-        "return len(self.names) + (fixed_dispersion(loss) is None) + found",
-        "return len(self.names) + (fixed_dispersion(loss) is None)",
+        "return self.found.df_model + (fixed_dispersion(loss) is None) + found",
+        "return self.found.df_model + (fixed_dispersion(loss) is None)",
         "estimators/test_fitted_record.py estimators/test_inference.py",
     ),
     Fault(
