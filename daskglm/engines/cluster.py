@@ -51,6 +51,7 @@ from daskglm.engines.placement import (
     check_same_rows,
     plan_moves,
 )
+from daskglm.engines.placement import ClusterLost as ClusterLost  # told to users by this name
 from daskglm.engines.presence import unregister
 from daskglm.engines.rebalancing import RebalancePolicy
 from daskglm.engines.scheduler_calls import (
