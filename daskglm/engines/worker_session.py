@@ -58,7 +58,7 @@ logger = logging.getLogger("daskglm")
 async def report_memory(dask_worker: Any) -> None:
     """Tell the scheduler how much memory the worker uses with all code that a fit needs.
 
-    That is this module with its imports, what numba loads before it runs any kernel (45 MiB), and
+    That is this module with its imports, what numba loads before it compiles a kernel (45 MiB), and
     the modules of dask arrays, which come with the graph of the rows (30 to 90 MiB).
     """
     importlib.import_module("dask.array")

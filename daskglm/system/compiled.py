@@ -13,6 +13,9 @@ numba tells functions of one name apart, such as the steps of two losses, by a n
 from 1 in every process. Where files of two processes met, the linker took two functions of one
 number for the same, and one loss ran the steps of another (numba issue 10486). So each process
 counts from a random number here.
+
+To load what is on disk, numba first sets up all that it needs to compile, and imports extensions
+of other packages: most of a first fit. Here that is left to the first function that is compiled.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import io
 import itertools
 import logging
 import os
@@ -38,6 +42,8 @@ from numba.core import sigutils
 from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.core.ccallback import CFunc
+from numba.core.environment import Environment, _rebuild_env, lookup_environment
+from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
 from daskglm.system.files import replace_file
@@ -77,9 +83,17 @@ def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
         # kernels are not passed to compiled code as values, for which there is a second wrapper
         dispatcher = numba.njit(no_cfunc_wrapper=True, **options)(function)
         dispatcher._cache = SourcesCache(function)
+        dispatcher._compilation_chain_init_hook = _no_extensions
         return dispatcher
 
     return decorate
+
+
+def _no_extensions() -> None:
+    """Do nothing in place of the import of extensions, which kernels' arguments have no types of.
+
+    numba imports them before it compiles.
+    """
 
 
 def compiled_callback(
@@ -167,6 +181,12 @@ class SourcesCache(FunctionCache):
         outside = [known for takes, known in OUTSIDE if any(map(takes, kinds))]
         return Key(" ".join([str(sig), *outside]), *codegen.magic_tuple())
 
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Load machine code, for which numba's runtime suffices; None where none is on disk."""
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
+
     def save_overload(self, sig: Any, data: Any) -> None:
         """Write machine code; where that fails, this process still has it."""
         try:
@@ -253,7 +273,7 @@ class MachineCode:
         if not content.startswith(self.stamp):
             return None
         try:
-            found = pickle.loads(content[len(self.stamp) :])
+            found = _Unpickler(io.BytesIO(content[len(self.stamp) :])).load()
         except Exception:  # a damaged file says nothing; it will be overwritten
             return None
         USED.add(path)
@@ -272,6 +292,29 @@ class MachineCode:
         if self.folder is not None:
             for path in self.folder.glob(f"{self.name}.*"):
                 path.unlink(missing_ok=True)
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads machine code without the modules that are only imported to compile it."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Return what a file names."""
+        found = super().find_class(module, name)
+        return _environment if found is _rebuild_env else found
+
+
+def _environment(module: str, constants: list[Any], name: str) -> Environment:
+    """Return the environment of a compiled function: its constants, such as errors it raises.
+
+    Only code that goes on in the interpreter, as no kernel's does, reads the names of its module.
+    """
+    found = lookup_environment(name)
+    if found is None:
+        found = Environment({"__name__": module})
+        found.consts[:] = constants
+        found.env_name = name
+        Environment._memo[name] = found
+    return found
 
 
 @functools.cache

@@ -141,6 +141,48 @@ def test_kernels_are_kept_on_disk():
     assert list(Path(stats.cache_path).glob("kernels.sweep.margins.*"))
 
 
+REFUSING = """
+import sys
+import numpy as np
+from daskglm.system.compiled import compiled
+
+@compiled()
+def refusing(x):
+    if x[0] < 0.0:
+        raise ValueError("below zero")
+    return x + 1.0
+
+if __name__ == "__main__":
+    from refusing import refusing as kernel
+    found = kernel(np.array([3.0, 2.0])).tolist()
+    compiler = "numba.np.arrayobj" in sys.modules
+    try:
+        kernel(np.array([-1.0]))
+    except ValueError as error:
+        print(found, error, sum(kernel.stats.cache_hits.values()), compiler)
+    if len(sys.argv) > 1:
+        print(kernel(np.ones(2, np.float32)).tolist())
+"""
+
+
+def test_code_from_disk_does_without_what_compiles_it(tmp_path):
+    """It makes arrays and raises its errors, and another signature is compiled as ever."""
+    (tmp_path / "refusing.py").write_text(REFUSING)
+    env = {key: value for key, value in os.environ.items() if key != "NUMBA_CACHE_DIR"}
+    said = []
+    for arguments in ([], ["float32"]):
+        done = subprocess.run(
+            [sys.executable, tmp_path / "refusing.py", *arguments],
+            capture_output=True,
+            text=True,
+            env=env,
+        )
+        assert done.returncode == 0, done.stderr
+        said.append(done.stdout.splitlines())
+    assert said[0] == ["[4.0, 3.0] below zero 0 True"]
+    assert said[1] == ["[4.0, 3.0] below zero 1 False", "[2.0, 2.0]"]
+
+
 def test_files_of_one_function(tmp_path):
     """numba's index of them was written whole by each process, and lost what another had added."""
     first = compiled.MachineCode(str(tmp_path), "dense.margins", "", "sources")
