@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import dask
-
 from daskglm.data.blocks import Block
 from daskglm.data.partitions import Partitions, check_widths
 from daskglm.system.memory import memory_of_machine
@@ -80,6 +78,8 @@ def compute_here(lazy: Sequence[Any], size: Callable[[Any], int]) -> list[Any]:
 
     `size` says how many bytes one takes.
     """
+    import dask
+
     first = sample_of(len(lazy))
     found = list(dask.compute(*lazy[:first]))
     if len(lazy) > first:

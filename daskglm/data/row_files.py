@@ -11,11 +11,15 @@ import io
 import posixpath
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import fsspec
 import numpy as np
 
 from daskglm.data import npz
+from daskglm.system.files import file_system
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
 
 # partition (-1: rows in memory, cut anywhere), first row in it, number of rows
 Span = tuple[int, int, int]
@@ -24,7 +28,7 @@ NAME = re.compile(r"(-?\d+)_(\d+)_(\d+)\.npy")
 
 def write(folder: str, spans: Sequence[Span], values: np.ndarray) -> None:
     """Write the numbers of rows that make up the spans, in order."""
-    filesystem, path = fsspec.url_to_fs(folder)
+    filesystem, path = file_system(folder)
     filesystem.makedirs(path, exist_ok=True)
     start = 0
     for partition, first, rows in spans:
@@ -47,7 +51,7 @@ def read(folder: str, spans: Sequence[Span]) -> np.ndarray:
     ValueError
         Where a file is damaged, or has numbers that are not finite.
     """
-    filesystem, path = fsspec.url_to_fs(folder)
+    filesystem, path = file_system(folder)
     there: dict[int, list[Span]] = {}
     for name in filesystem.ls(path, detail=False) if filesystem.exists(path) else []:
         if found := NAME.fullmatch(posixpath.basename(name)):
@@ -63,9 +67,7 @@ def read(folder: str, spans: Sequence[Span]) -> np.ndarray:
     return values
 
 
-def _read(
-    filesystem: fsspec.AbstractFileSystem, path: str, wanted: Span, there: list[Span]
-) -> np.ndarray:
+def _read(filesystem: AbstractFileSystem, path: str, wanted: Span, there: list[Span]) -> np.ndarray:
     partition, first, rows = wanted
     if partition >= 0:
         there = [span for span in there if span == wanted]
@@ -90,7 +92,7 @@ def _read(
     return values
 
 
-def _part(filesystem: fsspec.AbstractFileSystem, name: str, rows: int) -> np.ndarray:
+def _part(filesystem: AbstractFileSystem, name: str, rows: int) -> np.ndarray:
     try:
         part = npz.array(filesystem.cat_file(name))
     except ValueError as error:

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from daskglm.losses.conjugates import losses
 from daskglm.losses.table import law_of
 from daskglm.objectives.margins import best_shift
 from daskglm.objectives.primal import Objective
@@ -59,6 +58,8 @@ def value_at_zero(objective: Objective, w: np.ndarray) -> tuple[float, float]:
     """
     loss, fit_intercept = objective.loss, objective.fit_intercept
     if loss.classifies:
+        from daskglm.losses.conjugates import losses  # many kernels, which other solvers do without
+
         best = 0.0
         if fit_intercept:
             best = loss.best_constant(*objective.sides) if objective.sides else float(w[-1])

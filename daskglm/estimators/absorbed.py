@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
-import dask
 import numpy as np
 import pandas as pd
 
@@ -203,6 +202,8 @@ class _Partitions:
         """Make parts of rows, targets and weights, which are asked from then on."""
         self.parts = self._each(function, self.rows, self.y, self.weight)
         if self.lazy and self.keep and self.look is None:
+            import dask
+
             self.parts = list(dask.persist(*self.parts))
 
     def said(self, function: Callable[..., Any], values: list[Any]) -> list[Any]:
@@ -211,13 +212,19 @@ class _Partitions:
         if not self.lazy:
             return wanted
         if self.look is None:
+            import dask
+
             return list(dask.compute(*wanted))
         found, held = self.look(self.parts if self.keep and self.held is None else [], wanted)
         self.held = held or self.held
         return found
 
     def _each(self, function: Callable[..., Any], *values: list[Any]) -> list[Any]:
-        one = dask.delayed(function) if self.lazy else function
+        one = function
+        if self.lazy:
+            import dask
+
+            one = dask.delayed(function)
         return [one(*each) for each in zip(*values, strict=True)]
 
 

@@ -15,9 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import fsspec
 import numpy as np
-from dask.utils import parse_timedelta
 
 from daskglm.core.device import to_host
 from daskglm.data import npz
@@ -25,8 +23,12 @@ from daskglm.fitting import checkpoint_files as files
 from daskglm.fitting import checkpoint_schema as states
 from daskglm.objectives.primal import Objective
 from daskglm.solvers.iterate import Iterate
+from daskglm.system.files import file_system
 
 FORMAT, VERSION = "daskglm-checkpoint", 2
+# The default time between two states, which is told without dask: a fit of rows in memory does
+# without it.
+USUAL, USUAL_SECONDS = "60s", 60.0
 # Relative difference of sums over the same data, which are added up in any order.
 SAME = 1e-6
 
@@ -96,8 +98,12 @@ def every(given: int | float | str) -> tuple[float, float]:
     """
     if isinstance(given, (int, np.integer)) and not isinstance(given, bool) and given > 0:
         return float(given), math.inf
+    if given == USUAL:
+        return math.inf, USUAL_SECONDS
     try:
         if isinstance(given, str) and not given.strip().isdigit():
+            from dask.utils import parse_timedelta
+
             seconds = parse_timedelta(given)
         else:
             seconds = -1.0
@@ -216,7 +222,7 @@ class CheckpointWriter:
         """
         if self.resumed is None or self.wrote or self.problem >= self.resumed.problem:
             return False
-        return fsspec.url_to_fs(self.path)[1] == fsspec.url_to_fs(self.resumed.path)[1]
+        return file_system(self.path)[1] == file_system(self.resumed.path)[1]
 
     def _write(self, iterate: Iterate, iteration: int) -> None:
         rows = ""
@@ -253,7 +259,7 @@ class CheckpointWriter:
         kept = {self.rows}
         if self.resumed is not None and self.problem < self.resumed.problem:
             kept.add(posixpath.basename(self.resumed.state.get("folder", "")))
-        filesystem, inside = fsspec.url_to_fs(self.path)
+        filesystem, inside = file_system(self.path)
         filesystem.invalidate_cache(inside)
         for path in filesystem.ls(inside, detail=False):
             name = posixpath.basename(path.rstrip("/"))

@@ -9,10 +9,12 @@ import posixpath
 import re
 import uuid
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import fsspec
-from fsspec.implementations.local import LocalFileSystem
+from daskglm.system.files import file_system
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
 
 STATE = "state.npz"
 # Files of a fit that was killed while it wrote.
@@ -27,14 +29,14 @@ def prepare(path: Any) -> str:
     Raises OSError where that is not possible, and ValueError where something else has the name of
     its file.
     """
-    filesystem, inside = fsspec.url_to_fs(str(path))
+    filesystem, inside = file_system(str(path))
     filesystem.makedirs(inside, exist_ok=True)
     _check_file(filesystem, posixpath.join(inside, STATE), f"checkpoint={str(path)!r}")
     probe = posixpath.join(inside, f".probe-{uuid.uuid4().hex}")
     filesystem.pipe_file(probe, b"")
     filesystem.rm_file(probe)
     # only `write` to a disk leaves any, and object stores have no folder without a file to list
-    if isinstance(filesystem, LocalFileSystem):
+    if _on_disk(filesystem):
         for found in filesystem.ls(inside, detail=False):
             if LEFT_OVER.fullmatch(posixpath.basename(found)):
                 filesystem.rm_file(found)
@@ -43,11 +45,17 @@ def prepare(path: Any) -> str:
 
 def exists(path: Any) -> bool:
     """Return whether there is a state in a folder."""
-    filesystem, inside = fsspec.url_to_fs(str(path))
+    filesystem, inside = file_system(str(path))
     return bool(filesystem.exists(posixpath.join(inside, STATE)))
 
 
-def _check_file(filesystem: fsspec.AbstractFileSystem, name: str, what: str) -> bool:
+def _on_disk(filesystem: AbstractFileSystem) -> bool:
+    from fsspec.implementations.local import LocalFileSystem
+
+    return isinstance(filesystem, LocalFileSystem)
+
+
+def _check_file(filesystem: AbstractFileSystem, name: str, what: str) -> bool:
     """Return whether there is a file of that name.
 
     Raises ValueError if it is a folder, a pipe or a device.
@@ -72,7 +80,7 @@ def read(path: Any, parse: Callable[[bytes], T]) -> T:
     ValueError
         Where it is none that `parse` takes, or damaged.
     """
-    filesystem, inside = fsspec.url_to_fs(str(path))
+    filesystem, inside = file_system(str(path))
     name = posixpath.join(inside, STATE)
     if not _check_file(filesystem, name, f"resume={str(path)!r}"):
         raise FileNotFoundError(f"resume={str(path)!r}: there is no checkpoint ({STATE}) in it")
@@ -89,9 +97,9 @@ def write(folder: str, content: bytes) -> None:
 
     Object stores show a file only when it is complete.
     """
-    filesystem, inside = fsspec.url_to_fs(folder)
+    filesystem, inside = file_system(folder)
     target = posixpath.join(inside, STATE)
-    if isinstance(filesystem, LocalFileSystem):
+    if _on_disk(filesystem):
         temporary = posixpath.join(inside, f".{STATE}-{uuid.uuid4().hex}")
         filesystem.pipe_file(temporary, content)
         filesystem.mv(temporary, target)

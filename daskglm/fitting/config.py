@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
-
-import dask
-from dask.utils import parse_bytes
 
 from daskglm.core.arguments import (
     check_C,
@@ -219,14 +217,23 @@ class FitConfig:
         try:
             if isinstance(limit, bool):
                 raise TypeError("a bool")
-            number = None if limit is None else int(parse_bytes(limit))
+            number = None if limit is None else _bytes_of(limit)
         except (ValueError, TypeError, OverflowError, AttributeError) as error:
             raise ValueError(
                 f"device_memory_limit={shown(limit)} is not a number of bytes, such as '8GB'"
             ) from error
         if number is not None and number <= 0:
             raise ValueError(f"device_memory_limit={limit!r} must be positive")
-        collective = dask.config.get("daskglm.collective", None)
+        # without dask there are no workers, whom alone the setting is for
+        dask = sys.modules.get("dask")
+        collective = None if dask is None else dask.config.get("daskglm.collective", None)
         if collective is not None:
             check_choice(collective, "the setting daskglm.collective", COLLECTIVES)
         return DeviceConfig(self.device, number, collective)
+
+
+def _bytes_of(limit: Any) -> int:
+    """Return a number of bytes, which may be a text such as "8GB"."""
+    from dask.utils import parse_bytes
+
+    return int(parse_bytes(limit))

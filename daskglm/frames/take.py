@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-import dask
 import numpy as np
 
 from daskglm.core.device import on_device
@@ -196,6 +195,8 @@ def _read_parts(
     how: Design | _Kinds,
 ) -> list[tuple[Any, Any]]:
     """Return delayed parts, and the delayed bundles that they are read from."""
+    import dask
+
     one, of = dask.delayed(_read_part), dask.delayed(how, traverse=False)
     given = like_partitions(X, with_constants(beside))
     found = bundles(X, given)
@@ -216,6 +217,8 @@ def _seen_of(
     parts: list[tuple[Any, Any]], schema: Schema, look: Look | None, keep: bool
 ) -> tuple[list[Any], list[tuple[Any, Any]], tuple[Any, ...]]:
     """Return what all partitions have, the parts, and futures of those that a cluster keeps."""
+    import dask
+
     reads, held = [part for part, _ in parts], ()
     if keep and look is None:
         reads = list(map(_as_delayed, compute_here(reads, _bytes_of_part)))
@@ -229,6 +232,8 @@ def _seen_of(
 
 
 def _as_delayed(value: Any) -> Any:
+    import dask
+
     return dask.delayed(value, traverse=False)
 
 
@@ -253,6 +258,8 @@ def _lazily(
     now: bool = False,
 ) -> tuple[Named, dict[str, Any]]:
     """Return delayed rows and what is beside them; `now`: of parts in memory, which may go then."""
+    import dask
+
     weigh = weigh and any(factor.left_out for factor in design.of_absorbed)
     one = dask.delayed(_encode_some if weigh else _encode_part)
     of, get = dask.delayed(design, traverse=False), dask.delayed(_get)

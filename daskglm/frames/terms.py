@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from sklearn.preprocessing import SplineTransformer
 
 from daskglm.core.arguments import shown
 from daskglm.data.values import Place
@@ -266,6 +265,8 @@ class Basis:
         if self.of == "power":
             mean, scale = self.numbers
             return ((values - mean) / scale)[:, None] ** np.arange(1, self.columns + 1)
+        from sklearn.preprocessing import SplineTransformer  # which imports many others
+
         knots = np.array(self.numbers)[:, None]
         splines = SplineTransformer(degree=CUBIC, knots=knots, include_bias=False)
         return np.asarray(splines.fit(knots).transform(values[:, None]), float)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, get_args
 
 from daskglm.core.facts import DataSummary
@@ -29,7 +30,6 @@ from daskglm.worker.asked import Asked
 from daskglm.worker.block_cache import BlockCache
 from daskglm.worker.columns import RestrictedRows
 from daskglm.worker.device_placement import AS_THEY_ARE, DeviceConfig, place
-from daskglm.worker.dual_cpu import OnThreads
 from daskglm.worker.dual_state import DualBackend, DualWorker
 from daskglm.worker.one_margin import update_curvature
 from daskglm.worker.pieces import Piece, divide
@@ -77,20 +77,25 @@ class Shard:
             self.facts = self.facts.merge(block.facts)
         self.pieces = divide(self.blocks, self.threads)
         self.pool = ThreadPoolExecutor(self.threads) if len(self.pieces) > 1 else None
-        d = self.facts.n_features or 0
-        facts = [block.facts for block in self.blocks]
-        on_host = self.backend is host
-        side: DualBackend = (
-            OnThreads(facts, d, self.threads, self._each)
-            if on_host
-            else self.backend.OnDevice(facts, d)
-        )
-        self.ascent = DualWorker(side, d, self.backend.zeros)
         self.ball: Any = None
         # over the devices of all workers, where they solve `TrustRegionStep` together
         self.ranks: Any = None
         self.sample: tuple[Part, Shard] | None = None
         self.restricted = RestrictedRows()
+
+    @cached_property
+    def ascent(self) -> DualWorker:
+        """What answers dual requests; its kernels are many, and other solvers do without."""
+        d = self.facts.n_features or 0
+        facts = [block.facts for block in self.blocks]
+        side: DualBackend
+        if self.backend is host:
+            from daskglm.worker.dual_cpu import OnThreads
+
+            side = OnThreads(facts, d, self.threads, self._each)
+        else:
+            side = self.backend.OnDevice(facts, d)
+        return DualWorker(side, d, self.backend.zeros)
 
     @property
     def block_names(self) -> list[Any]:
@@ -151,7 +156,8 @@ class Shard:
         """End the threads and release the rows; another shard takes over the caches."""
         self._release_sample()
         self.restricted.close()
-        self.ascent.close()
+        if "ascent" in vars(self):
+            self.ascent.close()
         self.names, self.blocks = [], []  # this is in a cycle: the collector may come late
         self.ball = self.ranks = None
         if self.pool is not None:

@@ -14,7 +14,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-import dask
 import numpy as np
 
 from daskglm.core.device import to_host
@@ -193,6 +192,8 @@ class StreamedShard:
             yield blocks
 
     def _compute(self, run: list[Any]) -> list[Block]:
+        import dask
+
         blocks = dask.compute(*run, scheduler="threads", num_workers=self.threads)
         return [block if block.facts.order else with_order(block) for block in blocks]
 
