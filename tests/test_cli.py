@@ -1,5 +1,6 @@
 import bz2
 import csv
+import json
 import logging
 import socket
 import subprocess
@@ -14,6 +15,7 @@ from click.testing import CliRunner
 from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file, load_breast_cancer, load_svmlight_file
 
+import daskglm
 from daskglm import OrdinalRegression
 from daskglm.cli import COMMANDS, main
 from daskglm.estimators.functional import ESTIMATORS
@@ -339,9 +341,53 @@ def test_info(svm, tmp_path):
         assert part in text
 
 
-def test_version_and_help():
-    import daskglm
+@pytest.mark.parametrize(
+    "model", [daskglm.OrdinalRegression(), daskglm.PoissonRegressor(alpha=0.5)]
+)
+def test_info_is_of_the_file(tmp_path, model):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    X[:, 1] = 0.0
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    daskglm.save(model.fit(frame, np.arange(60) % 3), tmp_path / "m.json")
+    constants = np.atleast_1d(getattr(model, "thresholds_", getattr(model, "intercept_", None)))
+    lines = run("info", tmp_path / "m.json").stdout.splitlines()
+    told = [line.split(maxsplit=1)[1] for line in lines]
+    ordered = hasattr(model, "thresholds_")
+    assert told[: len(told) - len(repr(model.report_).splitlines())] == [
+        type(model).__name__,
+        *(["0, 1, 2"] if ordered else []),
+        "2 (named)",
+        "2, 1 of them not zero",
+        ", ".join(f"{value:.6g}" for value in constants),
+        *(["1"] if ordered else ["poisson", "0.5"]),
+    ]
+    content = json.loads((tmp_path / "m.json").read_text())
+    first = {key: value for key, value in content.items() if key != "record"} | {"version": 1}
+    (tmp_path / "m.json").write_text(json.dumps(first))
+    assert run("info", tmp_path / "m.json").stdout.splitlines() == lines
 
+
+@pytest.mark.parametrize("damage", ["coef", "C", "report"])
+def test_info_tells_damage_of_what_it_shows(tmp_path, damage):
+    daskglm.save(daskglm.LogisticRegression().fit(np.eye(4), [0, 1, 0, 1]), tmp_path / "m.json")
+    content = json.loads((tmp_path / "m.json").read_text())
+    (content["record"] if damage == "C" else content)[damage] = "1"
+    (tmp_path / "m.json").write_text(json.dumps(content))
+    one_error(run("info", tmp_path / "m.json", code=1), "m.json is damaged: ")
+
+
+def test_info_imports_no_estimator(tmp_path):
+    daskglm.save(daskglm.LogisticRegression().fit(np.eye(4), [0, 1, 0, 1]), tmp_path / "m.json")
+    code = (
+        "import sys; from daskglm.cli import main\n"
+        f"main(['info', {str(tmp_path / 'm.json')!r}], standalone_mode=False)\n"
+        "print({'scipy', 'sklearn', 'pandas', 'numba', 'dask'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "set()"
+
+
+def test_version_and_help():
     assert daskglm.__version__ in run("--version").stdout
     assert "--class-weight" in run("fit", "--help").stdout
 

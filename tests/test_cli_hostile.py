@@ -144,7 +144,8 @@ def test_info_of_a_bad_model_prints_one_line_only(model, tmp_path):
     whole = json.loads(model.read_text())
     for name, change in (
         ("why", {"report": {**whole["report"], "why": ESC}}),
-        ("C", {"params": {**whole["params"], "C": -1}}),
+        ("C", {"record": {**whole["record"], "C": -1}}),
+        ("tol", {"params": {**whole["params"], "tol": -1}}),
         ("classes", {"classes": {"dtype": "<U9", "values": [ESC, "a"]}}),
         ("estimator", {"estimator": ESC}),
         ("version", {"version": ESC}),

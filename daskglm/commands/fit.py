@@ -12,14 +12,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from daskglm.commands.options import (
     beside_rows,
-    not_blank,
     of_penalty,
     of_tables,
     roles_in,
     schema_in,
 )
-from daskglm.commands.shared import WIDTH, client_of, format_of, of_scheduler, show
-from daskglm.commands.text import one_line
+from daskglm.commands.shared import client_of, format_of, of_scheduler
+from daskglm.commands.text import WIDTH, one_line, show
+from daskglm.commands.values import not_blank
 from daskglm.estimators import datafiles
 from daskglm.estimators.families import GeneralizedLinearRegressor
 from daskglm.estimators.functional import ESTIMATORS, MULTI_CLASS

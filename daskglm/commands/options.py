@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from daskglm.commands.text import one_line, visible
+from daskglm.commands.text import one_line
+from daskglm.commands.values import by_name, each_once, once
 from daskglm.frames.schema import BASES, ERROR, OF_FACTORS, OF_NUMBERS, UNSEEN, schema_of
 
 # Columns that options name: with a role beside the features, and others.
@@ -15,55 +16,6 @@ OF_COLUMNS = ("label", "drop", "ids", "penalty_factor", "lower_bounds", "upper_b
 
 # Options of `fit` that are parameters of the schema; the first two name columns.
 OF_SCHEMA = ("absorb", "categories", "numeric", "missing", "unseen", "min_count", "base")
-
-
-# ---- values of options
-def not_blank(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Refuse a blank value, which mostly comes from an unset variable of a script."""
-    if value is not None and not value.strip():
-        raise click.BadParameter("it is empty.")
-    return value
-
-
-def _once(
-    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
-) -> str | None:
-    """Return the value of an option that is given once at most; None where it is not given."""
-    each_once(context, parameter, values)
-    if len(values) > 1:
-        given = ", ".join(map(repr, values))
-        raise click.BadParameter(f"it is given {len(values)} times: {visible(given)}.")
-    return values[0] if values else None
-
-
-def each_once(
-    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Refuse blank and repeated values."""
-    for k, value in enumerate(values):
-        not_blank(context, parameter, value)
-        if value in values[:k]:
-            raise click.BadParameter(f"{visible(repr(value))} is given twice.")
-    return values
-
-
-def _by_name(
-    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
-) -> dict[str, float] | None:
-    """Return numbers of features, given as NAME=VALUE, by name; None where none are given."""
-    found: dict[str, float] = {}
-    for given in values:
-        name, equals, value = given.rpartition("=")
-        try:
-            number = float(value)
-        except ValueError:
-            number = None
-        if not name or not equals or number is None:
-            raise click.BadParameter(f"{visible(given)!r} is not NAME=VALUE with a number.")
-        if name in found:
-            raise click.BadParameter(f"{visible(name)!r} is given twice.")
-        found[name] = number
-    return found or None
 
 
 # ---- options
@@ -79,7 +31,7 @@ def beside_rows(command: Any) -> Any:
             *names,
             metavar="COLUMN",
             multiple=True,
-            callback=_once,
+            callback=once,
             help=f"{what}, in CSV and Parquet.",
         )(command)
     return command
@@ -130,7 +82,7 @@ def of_penalty(command: Any) -> Any:
             f"--{name}",
             metavar="NAME=VALUE",
             multiple=True,
-            callback=_by_name,
+            callback=by_name,
             help=f"{what}, in CSV and Parquet; may be repeated.",
         )(command)
     for name, what in (

@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
-from daskglm.commands.options import beside_rows, each_once, not_blank, roles_in
+from daskglm.commands.options import beside_rows, roles_in
 from daskglm.commands.shared import format_of
 from daskglm.commands.text import one_line, visible
+from daskglm.commands.values import each_once, not_blank
 from daskglm.estimators import datafiles
 from daskglm.estimators.families import FamilyRegressor
 from daskglm.estimators.persistence import load

@@ -1,4 +1,4 @@
-"""What commands share: where they run, formats of files, and how lines are shown."""
+"""What commands share: where they run, and formats of files."""
 
 from __future__ import annotations
 
@@ -11,20 +11,12 @@ from typing import Any
 
 import click
 
-from daskglm.commands.options import not_blank
 from daskglm.commands.text import visible
+from daskglm.commands.values import not_blank
 from daskglm.estimators import datafiles
-
-# Names in what is shown line up: this is the longest one of a report.
-WIDTH = len("gradient ratio")
 
 # Dask would serve HTTP pages of scheduler and workers on all addresses.
 _LOOPBACK = "127.0.0.1:0"
-
-
-def show(lines: list[str]) -> None:
-    """Show lines, with control characters escaped."""
-    click.echo("\n".join(map(visible, lines)))
 
 
 def of_scheduler(what: str) -> Callable[[Any], Any]:

@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+import click
+
+# Names in what is shown line up: this is the longest one of a report.
+WIDTH = len("gradient ratio")
+
+
+def show(lines: list[str]) -> None:
+    """Show lines, with control characters escaped."""
+    click.echo("\n".join(map(visible, lines)))
+
 
 def one_line(error: BaseException) -> str:
     """Return an error as one line, with its type where it does not say enough."""

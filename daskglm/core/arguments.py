@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 # Largest seed of NumPy's RandomState.
 LARGEST_SEED = 2**32 - 1
@@ -194,6 +193,8 @@ def starting_point(given: Any) -> tuple[Any, Any] | None:
         raise TypeError(
             f"warm_start={shown(given)} must be a fitted estimator, or a pair (coef, intercept)"
         )
+    import scipy.sparse as sp  # a tenth of a second for commands that need no other module of SciPy
+
     if sp.issparse(given[0]):  # what sparsify() makes of coefficients
         given = (given[0].toarray(), given[1])
     parts = []

@@ -11,10 +11,9 @@ from typing import Any
 
 from daskglm.core.arguments import shown
 from daskglm.frames.design import Design, Numbers
+from daskglm.frames.roles import ROLES
 from daskglm.frames.schema import MOST_COLUMNS, UNSEEN, Schema, schema_of
 from daskglm.frames.terms import BASES_OF, CUBIC, Basis, Factor, Indicator, Interaction, Term
-
-ROLES = ("offset", "exposure", "sample_weight", "clusters")
 
 
 # ---- schemas

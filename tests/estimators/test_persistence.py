@@ -10,8 +10,18 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import KFold
 
-from daskglm import ElasticNetCV, LassoCV, LinearSVC, LogisticRegression, Ridge
-from daskglm.estimators.persistence import _digest, load, save
+from daskglm import (
+    ElasticNetCV,
+    LassoCV,
+    LinearSVC,
+    LogisticRegression,
+    OrdinalRegression,
+    Ridge,
+)
+from daskglm.estimators import model_file, persistence
+from daskglm.estimators.families import FamilyRegressor
+from daskglm.estimators.model_file import digest_of
+from daskglm.estimators.persistence import load, save
 from tests.conftest import make_problem
 
 matplotlib.use("Agg")
@@ -361,7 +371,15 @@ def test_what_was_tried_belongs_to_cross_validation(model, tmp_path):
 
 def test_the_digest_is_of_coefficients_and_intercepts():
     coef, intercept = np.arange(3.0), np.array([1.0])
-    known = _digest(coef, intercept)
-    assert _digest(coef.copy(), intercept.copy()) == known
-    assert _digest(coef + 1.0, intercept) != known
-    assert _digest(coef, intercept + 1.0) != known
+    known = digest_of(coef, intercept)
+    assert digest_of(coef.copy(), intercept.copy()) == known
+    assert digest_of(coef + 1.0, intercept) != known
+    assert digest_of(coef, intercept + 1.0) != known
+
+
+def test_kinds_of_models_are_told_without_their_classes():
+    known = persistence._ESTIMATORS
+    assert set(model_file.ESTIMATORS) == set(known)
+    families = {name for name, cls in known.items() if issubclass(cls, FamilyRegressor)}
+    assert set(model_file.OF_FAMILIES) == families
+    assert known[model_file.ORDERED] is OrdinalRegression
