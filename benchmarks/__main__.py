@@ -228,7 +228,7 @@ def rounds(workers: tuple[int, ...], repeats: int, size: tuple[int, ...]) -> Non
     "--out", type=click.Path(path_type=Path), help="Default: benchmarks/results/startup.md"
 )
 def startup(repeats: int, lock: Path | None, out: Path | None) -> None:
-    """Time importing daskglm and first fits in fresh processes; write a Markdown page."""
+    """Take the CPU time of imports and first fits in fresh processes; write a Markdown page."""
     from benchmarks.machine.startup import measure, page
 
     out = out or RESULTS / "startup.md"

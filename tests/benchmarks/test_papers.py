@@ -150,12 +150,13 @@ def test_starts_are_of_the_kind_they_say(kind):
 
 
 def test_the_page_of_starts_takes_differences_of_pairs():
-    records = [{"what": "import", "before": name, "seconds": 0.05} for name in startup.BEFORE]
+    records = [{"what": "whole", "name": name, "seconds": 0.05} for name in startup.WHOLE]
     for kind in startup.KINDS:
         for solver in startup.SOLVERS:
             base = {"what": "fit", "kind": kind, "solver": solver}
             records += [base | {"first": 0.5, "second": 0.2}, base | {"first": 0.9, "second": 0.8}]
     text = startup.page(records, 2)
+    assert "| daskglm info | 50 (50 - 50) |" in text
     assert "| CSR | tron | 700 (500 - 900) | 500 (200 - 800) | 200 (100 - 300) |" in text
 
 
