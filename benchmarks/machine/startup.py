@@ -43,7 +43,7 @@ KINDS = ("dense float32", "dense float64", "CSR", "one-hot")
 SOLVERS = ("newton", "tron", "lbfgs", "sdca")
 ROWS, COLUMNS, FIELDS = 20_000, 200, 10
 ABOUT = f"""\
-CPU milliseconds, user and system, with one thread: medians (least - most) of {{repeats}} fresh
+CPU time, user and system, with one thread: medians (least - most) of {{repeats}} fresh
 processes each, in turn, after one that filled numba's disk cache. Whole processes first; their fits
 are of 1,000 x 10 numbers with all defaults. Then fits after daskglm's import: logistic, C = 1,
 intercept, {ROWS:,} rows, {COLUMNS} columns ({COLUMNS // 10} stored a row of CSR, {FIELDS} of
@@ -151,7 +151,7 @@ def page(records: list[dict[str, Any]], repeats: int) -> str:
     whole, starts = [], []
     for name in WHOLE:
         seconds = [r["seconds"] for r in records if r["what"] == "whole" and r["name"] == name]
-        whole.append([name, _milliseconds(seconds)])
+        whole.append([name, _spread(seconds)])
     for kind in KINDS:
         for solver in SOLVERS:
             some = [
@@ -173,7 +173,7 @@ def page(records: list[dict[str, Any]], repeats: int) -> str:
     when, load = around["date"][:10], around["load"]
     where = f"{when}, {machine}, load {load} at the end; commit {commit()}; {versions}."
     tables = [
-        table(["process", "CPU, ms"], whole),
+        table(["process", "CPU, s"], whole),
         table(["rows", "solver", "first, ms", "second, ms", "beyond, ms"], starts),
     ]
     return (
@@ -182,7 +182,11 @@ def page(records: list[dict[str, Any]], repeats: int) -> str:
 
 
 def _milliseconds(seconds: list[float]) -> str:
-    return f"{1e3 * median(seconds):.3g} ({1e3 * min(seconds):.3g} - {1e3 * max(seconds):.3g})"
+    return _spread([1e3 * each for each in seconds])
+
+
+def _spread(values: list[float]) -> str:
+    return f"{median(values):.3g} ({min(values):.3g} - {max(values):.3g})"
 
 
 if __name__ == "__main__":

@@ -156,7 +156,7 @@ def test_the_page_of_starts_takes_differences_of_pairs():
             base = {"what": "fit", "kind": kind, "solver": solver}
             records += [base | {"first": 0.5, "second": 0.2}, base | {"first": 0.9, "second": 0.8}]
     text = startup.page(records, 2)
-    assert "| daskglm info | 50 (50 - 50) |" in text
+    assert "| daskglm info | 0.05 (0.05 - 0.05) |" in text
     assert "| CSR | tron | 700 (500 - 900) | 500 (200 - 800) | 200 (100 - 300) |" in text
 
 
