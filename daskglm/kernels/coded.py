@@ -42,6 +42,7 @@ from daskglm.kernels.dense import axpy as dense_axpy
 from daskglm.kernels.dense import backward as dense_backward
 from daskglm.kernels.dense import dot as dense_dot
 from daskglm.kernels.dense import exact_runs as dense_exact_runs
+from daskglm.kernels.dense import fetch_places as fetch_places
 from daskglm.kernels.dense import fetch_rows as dense_fetch_rows
 from daskglm.kernels.dense import flush as dense_flush
 from daskglm.kernels.dense import forward as dense_forward
