@@ -80,6 +80,25 @@ def _fetch_ends(numbers, start, stop):  # type: ignore[no-untyped-def]
         fetch(numbers, stop - 1)
 
 
+@within_callers(forceinline=True)
+def _fetch_bucket(rows, dual, start, stop):  # type: ignore[no-untyped-def]
+    """Prefetch the numbers of the rows [start, stop), and what tells where these are."""
+    _fetch_ends(rows[1], start, stop)
+    _fetch_ends(rows[2], start, stop)
+    _fetch_ends(dual[0], start, stop)
+    _fetch_ends(dual[1], start, stop)
+    _fetch_ends(dual[2], start, stop)
+    _fetch_ends(dual[3], start, stop)
+    fetch_places(rows[0], start, stop)
+
+
+@within_callers(forceinline=True)
+def _row_ahead(i, stop, coming, coming_stop):  # type: ignore[no-untyped-def]
+    """Return the row to be met ROWS_AHEAD rows after row i of a bucket, or the next one's last."""
+    ahead = i + ROWS_AHEAD
+    return ahead if ahead < stop else min(coming + ahead - stop, coming_stop - 1)
+
+
 @njit(nogil=True)
 def _gradient(law, y, z, a):  # type: ignore[no-untyped-def]
     """Return the dual's gradient in a, and whether a is at the lower or upper end of its domain.
@@ -143,14 +162,7 @@ def sweep(law, rows, v, scales, dual, limits, order):  # type: ignore[no-untyped
     for t in range(begin, end):
         row, coming, later = coming, later, first + bucket * _place(t + 2, places)
         row_stop, coming_stop = min(row + bucket, stop), min(coming + bucket, stop)
-        later_stop = min(later + bucket, stop)
-        _fetch_ends(y, later, later_stop)
-        _fetch_ends(weight, later, later_stop)
-        _fetch_ends(alpha, later, later_stop)
-        _fetch_ends(norms, later, later_stop)
-        _fetch_ends(seen, later, later_stop)
-        _fetch_ends(asleep, later, later_stop)
-        fetch_places(X, later, later_stop)
+        _fetch_bucket(rows, dual, later, min(later + bucket, stop))
         fetch_rows(X, coming, coming_stop)
         for i in range(row, row_stop):
             cost = C * weight[i] if weighted else C
@@ -158,10 +170,7 @@ def sweep(law, rows, v, scales, dual, limits, order):  # type: ignore[no-untyped
                 continue
             z = dot(X, i, v, threshold) + bias * v[d] + offset
             if scattered:
-                ahead = i + ROWS_AHEAD
-                if ahead >= row_stop:
-                    ahead = min(coming + ahead - row_stop, coming_stop - 1)
-                fetch_shared(X, ahead, v)
+                fetch_shared(X, _row_ahead(i, row_stop, coming, coming_stop), v)
             if watch:
                 seen[i] = z
             a = alpha[i]
