@@ -71,6 +71,18 @@ def criteo_like(rows: int = 1_000_000, seed: int = 0) -> tuple[sp.csr_matrix, np
     return X, _labels(X, rng, 2.0)
 
 
+def criteo_hashed(rows: int = 1_000_000, seed: int = 0) -> tuple[sp.csr_matrix, np.ndarray]:
+    """Generate rows as `criteo_like` with its columns in random order, as hashing leaves them.
+
+    Popular columns have no neighbours then, so that each takes a cache line of a vector.
+    """
+    X, y = criteo_like(rows, seed)
+    new = np.random.default_rng([seed, 1]).permutation(X.shape[1]).astype(X.indices.dtype)
+    X.indices = new[X.indices]
+    X.sort_indices()  # values are all equal
+    return X, y
+
+
 def epsilon_like(rows: int = 100_000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Dense, 2,000 features, float32 rows of norm one, columns mildly correlated."""
     rng = np.random.default_rng(seed)
@@ -194,6 +206,7 @@ def sparse_1000(rows: int = 100_000, seed: int = 0) -> tuple[sp.csr_matrix, np.n
 DATA: dict[str, Callable[..., tuple[Any, np.ndarray]]] = {
     "rcv1-like": rcv1_like,
     "criteo-like": criteo_like,
+    "criteo-hashed": criteo_hashed,
     "epsilon-like": epsilon_like,
     "susy-like": susy_like,
     "real-sim-like": real_sim_like,

@@ -222,7 +222,7 @@ SUITES = {
         repeats=5,
     ),
     "sdca": Suite(
-        tuple(map(Case, ("rcv1-like", "criteo-like", "epsilon-like"))),
+        tuple(map(Case, ("rcv1-like", "criteo-like", "criteo-hashed", "epsilon-like"))),
         contestants=("snapml-dual", "daskglm-sdca"),
         tols=(1e-1, 1e-2, 1e-3, 1e-4, 1e-5),
     ),

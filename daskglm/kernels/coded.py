@@ -42,6 +42,7 @@ from daskglm.kernels.dense import axpy as dense_axpy
 from daskglm.kernels.dense import backward as dense_backward
 from daskglm.kernels.dense import dot as dense_dot
 from daskglm.kernels.dense import exact_runs as dense_exact_runs
+from daskglm.kernels.dense import fetch_places as fetch_places
 from daskglm.kernels.dense import fetch_rows as dense_fetch_rows
 from daskglm.kernels.dense import flush as dense_flush
 from daskglm.kernels.dense import forward as dense_forward
@@ -268,48 +269,45 @@ def fill_columns(X, d, rows, stop, columns):  # type: ignore[no-untyped-def]
     columns[d, : len(rows)] = 1.0
 
 
-# ---- one row, or a bucket of them, for coordinate ascent
-@within_callers()
+# ---- one row, or a bucket of them, for coordinate ascent; why tuples are not unpacked: see `csr`
+@within_callers(forceinline=True)
 def dot(X, i, v, threshold):  # type: ignore[no-untyped-def]
     """Return the product of row i with v, whose entries move towards zero by a threshold."""
-    floats, first, indptr, columns, values = X[3:8]
     total = 0.0
-    for j in range(len(first)):
+    for j in range(len(X[4])):
         level = level_of(X, i, j)
-        for q in range(indptr[level], indptr[level + np.uint64(1)]):
-            total += values[q] * soft(v[np.uint64(columns[q])], threshold)
-    if floats.shape[1] > 0:
-        total += dense_dot(floats, i, v[X[9] :], threshold)
+        for q in range(X[5][level], X[5][level + np.uint64(1)]):
+            total += X[7][q] * soft(v[np.uint64(X[6][q])], threshold)
+    if X[3].shape[1] > 0:
+        total += dense_dot(X[3], i, v[X[9] :], threshold)
     return total
 
 
-@within_callers()
+@within_callers(forceinline=True)
 def axpy(X, i, s, v):  # type: ignore[no-untyped-def]
     """Add s times row i to v."""
-    floats, first, indptr, columns, values = X[3:8]
-    for j in range(len(first)):
+    for j in range(len(X[4])):
         level = level_of(X, i, j)
-        for q in range(indptr[level], indptr[level + np.uint64(1)]):
-            v[np.uint64(columns[q])] += s * values[q]
-    if floats.shape[1] > 0:
-        dense_axpy(floats, i, s, v[X[9] :])
+        for q in range(X[5][level], X[5][level + np.uint64(1)]):
+            v[np.uint64(X[6][q])] += s * X[7][q]
+    if X[3].shape[1] > 0:
+        dense_axpy(X[3], i, s, v[X[9] :])
 
 
-@within_callers()
+@within_callers(forceinline=True)
 def squared_norm(X, i):  # type: ignore[no-untyped-def]
     """Return the squared norm of row i."""
-    floats, first, indptr, _, values = X[3:8]
     total = 0.0
-    for j in range(len(first)):
+    for j in range(len(X[4])):
         level = level_of(X, i, j)
-        for q in range(indptr[level], indptr[level + np.uint64(1)]):
-            total += values[q] * values[q]
-    if floats.shape[1] > 0:
-        total += dense_squared_norm(floats, i)
+        for q in range(X[5][level], X[5][level + np.uint64(1)]):
+            total += X[7][q] * X[7][q]
+    if X[3].shape[1] > 0:
+        total += dense_squared_norm(X[3], i)
     return total
 
 
-@within_callers()
+@within_callers(forceinline=True)
 def fetch_rows(X, i, stop):  # type: ignore[no-untyped-def]
     """Prefetch the beginning of the rows [i, stop): narrow codes, and numbers."""
     if X[0].shape[1] > 0:

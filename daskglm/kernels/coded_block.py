@@ -31,6 +31,7 @@ from daskglm.kernels.coded import count_rows as count_rows
 from daskglm.kernels.coded import count_signs as count_signs
 from daskglm.kernels.coded import dot as dot
 from daskglm.kernels.coded import exact_runs as exact_runs
+from daskglm.kernels.coded import fetch_places as fetch_places
 from daskglm.kernels.coded import fetch_rows as fetch_rows
 from daskglm.kernels.coded import fetch_shared as fetch_shared
 from daskglm.kernels.coded import fill_columns as fill_columns

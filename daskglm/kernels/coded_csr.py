@@ -22,17 +22,16 @@ STORED_BYTES = 12
 FEWEST = 64
 
 
-@within_callers()
+@within_callers(forceinline=True)
 def level_of(X, i, j):  # type: ignore[no-untyped-def]
     """Return the level of row i in code column j."""
-    narrow, middle, wide, _, first = X[:5]
-    at, p = np.uint64(first[j]), narrow.shape[1]
+    at, p = np.uint64(X[4][j]), X[0].shape[1]
     if j < p:
-        return at + np.uint64(narrow[i, np.uint64(j)])
-    q = p + middle.shape[1]
+        return at + np.uint64(X[0][i, np.uint64(j)])
+    q = p + X[1].shape[1]
     if j < q:
-        return at + np.uint64(middle[i, np.uint64(j - p)])
-    return at + np.uint64(wide[i, np.uint64(j - q)])
+        return at + np.uint64(X[1][i, np.uint64(j - p)])
+    return at + np.uint64(X[2][i, np.uint64(j - q)])
 
 
 @compiled(nogil=True)

@@ -10,8 +10,17 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from daskglm.kernels.chosen import within_callers
+from daskglm.kernels.csr import ROWS_AHEAD
 from daskglm.kernels.simd import fetch
-from daskglm.kernels.storages import axpy, dot, fetch_rows, fetch_shared, squared_norm
+from daskglm.kernels.storages import (
+    axpy,
+    dot,
+    fetch_places,
+    fetch_rows,
+    fetch_shared,
+    squared_norm,
+)
 from daskglm.losses.conjugates import conjugate_slope, into_domain, step
 from daskglm.system.compiled import compiled
 
@@ -56,6 +65,40 @@ def _bits(count):  # type: ignore[no-untyped-def]
 
 
 # ---- the sweep
+@within_callers(forceinline=True)
+def _place(t, places):  # type: ignore[no-untyped-def]
+    """Return the t-th place of the order, or the last."""
+    buckets, mask, half, key = places
+    return place_of(min(t, buckets - 1), buckets, mask, half, key)
+
+
+@within_callers(forceinline=True)
+def _fetch_ends(numbers, start, stop):  # type: ignore[no-untyped-def]
+    """Prefetch the first and the last number of the rows [start, stop), if there are numbers."""
+    if len(numbers) > 0:
+        fetch(numbers, start)
+        fetch(numbers, stop - 1)
+
+
+@within_callers(forceinline=True)
+def _fetch_bucket(rows, dual, start, stop):  # type: ignore[no-untyped-def]
+    """Prefetch the numbers of the rows [start, stop), and what tells where these are."""
+    _fetch_ends(rows[1], start, stop)
+    _fetch_ends(rows[2], start, stop)
+    _fetch_ends(dual[0], start, stop)
+    _fetch_ends(dual[1], start, stop)
+    _fetch_ends(dual[2], start, stop)
+    _fetch_ends(dual[3], start, stop)
+    fetch_places(rows[0], start, stop)
+
+
+@within_callers(forceinline=True)
+def _row_ahead(i, stop, coming, coming_stop):  # type: ignore[no-untyped-def]
+    """Return the row to be met ROWS_AHEAD rows after row i of a bucket, or the next one's last."""
+    ahead = i + ROWS_AHEAD
+    return ahead if ahead < stop else min(coming + ahead - stop, coming_stop - 1)
+
+
 @njit(nogil=True)
 def _gradient(law, y, z, a):  # type: ignore[no-untyped-def]
     """Return the dual's gradient in a, and whether a is at the lower or upper end of its domain.
@@ -110,23 +153,24 @@ def sweep(law, rows, v, scales, dual, limits, order):  # type: ignore[no-untyped
     weighted, known = len(weight) > 0, len(norms) > 0
     shrink, watch = len(asleep) > 0, len(seen) > 0
     low, high = np.inf, -np.inf
-    place = place_of(begin, buckets, mask, half, key) if begin < end else 0
+    if begin >= end:
+        return low, high
+    # a bucket's numbers are asked for two buckets ahead, its rows, which some of these find, one
+    places = buckets, mask, half, key
+    coming = first + bucket * _place(begin, places)
+    later = first + bucket * _place(begin + 1, places)
     for t in range(begin, end):
-        row = first + place * bucket
-        if t + 1 < end:
-            place = place_of(t + 1, buckets, mask, half, key)
-            coming = first + place * bucket
-            fetch(alpha, coming)
-            if known:
-                fetch(norms, coming)
-            fetch_rows(X, coming, min(coming + bucket, stop))
-        for i in range(row, min(row + bucket, stop)):
+        row, coming, later = coming, later, first + bucket * _place(t + 2, places)
+        row_stop, coming_stop = min(row + bucket, stop), min(coming + bucket, stop)
+        _fetch_bucket(rows, dual, later, min(later + bucket, stop))
+        fetch_rows(X, coming, coming_stop)
+        for i in range(row, row_stop):
             cost = C * weight[i] if weighted else C
             if cost == 0.0 or (shrink and asleep[i]):
                 continue
             z = dot(X, i, v, threshold) + bias * v[d] + offset
-            if scattered and i + 1 < min(row + bucket, stop):
-                fetch_shared(X, i + 1, v)
+            if scattered:
+                fetch_shared(X, _row_ahead(i, row_stop, coming, coming_stop), v)
             if watch:
                 seen[i] = z
             a = alpha[i]
@@ -198,18 +242,22 @@ def totals(X, weight, C, alpha, v, start, stop, out):  # type: ignore[no-untyped
     both = len(side) > 0
     whole = len(own) > 0
     scattered = len(v) > SHARED_CACHED
-    for i in range(start, stop):
-        if scattered and i + 2 < stop:
-            fetch_shared(X, i + 2, v)
-        cost = C * weight[i] if weighted else C
-        z[i] = dot(X, i, v, None)
-        change = cost * alpha[i]
-        if whole and change != 0.0:
-            axpy(X, i, change, own)
-            own[d] += change
-        if both and change > 0.0:
-            axpy(X, i, change, side)
-            side[d] += change
+    # vectors longer than the cache evict each other unless rows meet one after the other
+    many = max(stop - start, 1) if scattered else 1
+    for lo in range(start, stop, many):
+        hi = min(lo + many, stop)
+        for i in range(lo, hi):
+            if scattered and i + ROWS_AHEAD < hi:
+                fetch_shared(X, i + ROWS_AHEAD, v)
+            z[i] = dot(X, i, v, None)
+        for i in range(lo, hi):
+            change = C * weight[i] * alpha[i] if weighted else C * alpha[i]
+            if whole and change != 0.0:
+                axpy(X, i, change, own)
+                own[d] += change
+            if both and change > 0.0:
+                axpy(X, i, change, side)
+                side[d] += change
 
 
 @compiled(nogil=True)

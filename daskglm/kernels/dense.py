@@ -324,7 +324,7 @@ def fill_columns(X, d, rows, stop, columns):  # type: ignore[no-untyped-def]
 
 
 # ---- one row, or a bucket of them, for coordinate ascent
-@within_callers(fastmath={"contract", "reassoc", "nsz"})
+@within_callers(fastmath={"contract", "reassoc", "nsz"}, forceinline=True)
 def dot(X, i, v, threshold):  # type: ignore[no-untyped-def]
     """Return the product of row i with v, whose entries move towards zero by a threshold."""
     x = X[i]
@@ -334,7 +334,7 @@ def dot(X, i, v, threshold):  # type: ignore[no-untyped-def]
     return total
 
 
-@within_callers(fastmath={"contract", "reassoc", "nsz"})
+@within_callers(fastmath={"contract", "reassoc", "nsz"}, forceinline=True)
 def axpy(X, i, s, v):  # type: ignore[no-untyped-def]
     """Add s times row i to v."""
     x = X[i]
@@ -342,7 +342,7 @@ def axpy(X, i, s, v):  # type: ignore[no-untyped-def]
         v[j] += s * x[j]
 
 
-@within_callers(fastmath={"contract", "reassoc", "nsz"})
+@within_callers(fastmath={"contract", "reassoc", "nsz"}, forceinline=True)
 def squared_norm(X, i):  # type: ignore[no-untyped-def]
     """Return the squared norm of row i."""
     x = X[i]
@@ -353,6 +353,11 @@ def squared_norm(X, i):  # type: ignore[no-untyped-def]
 
 
 @within_callers()
+def fetch_places(X, i, stop):  # type: ignore[no-untyped-def]
+    """Do nothing: all rows are as long as each other."""
+
+
+@within_callers(forceinline=True)
 def fetch_rows(X, i, stop):  # type: ignore[no-untyped-def]
     """Prefetch the beginning of the rows [i, stop)."""
     flat, d = X.reshape(X.size), X.shape[1]

@@ -95,6 +95,7 @@ ask = _of_rows("ask")
 dot = _of_rows("dot")
 axpy = _of_rows("axpy")
 squared_norm = _of_rows("squared_norm")
+fetch_places = _of_rows("fetch_places")
 fetch_rows = _of_rows("fetch_rows")
 fetch_shared = _of_rows("fetch_shared")
 

@@ -201,6 +201,11 @@ def squared_norm(X, i):
 
 
 @within_callers()
+def fetch_places(X, i, stop):
+    pass
+
+
+@within_callers()
 def fetch_rows(X, i, stop):
     pass
 

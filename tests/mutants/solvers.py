@@ -111,8 +111,8 @@ KERNELS = [
     Fault(
         "shared vector from dual variables: weights ignored",
         "kernels/coordinate_ascent.py",
-        "        cost = C * weight[i] if weighted else C\n        z[i] =",
-        "        cost = C\n        z[i] =",
+        "change = C * weight[i] * alpha[i] if weighted else C * alpha[i]",
+        "change = C * alpha[i]",
         "solvers/test_sdca.py::test_same_optimum_as_newton worker/test_dual_state.py",
     ),
     Fault(
