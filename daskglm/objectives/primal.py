@@ -35,7 +35,7 @@ from daskglm.core.requests import (
     Totals,
     TrustRegionStep,
 )
-from daskglm.core.view import Drawn, Part
+from daskglm.core.view import Drawn, Part, Soon
 from daskglm.losses.base import Loss
 from daskglm.objectives.elimination import blocks_of
 from daskglm.objectives.level_pairs import with_pairs
@@ -448,19 +448,21 @@ class Objective:
             return point.gradient
         return self.penalty.kinks.residual(point.w, point.gradient)
 
-    def sample(self, fraction: float, seed: int) -> Self:
-        """Return the objective on a random part of the rows; see `on`."""
-        return self.on(Drawn(fraction, seed))
+    def sample(self, fraction: float, seed: int, requests: float = math.inf) -> Self:
+        """Return the objective on a random part of the rows; see `samples`."""
+        return self.samples([fraction], seed, requests)[0]
 
-    def samples(self, shares: Sequence[float], seed: int) -> list[Self]:
+    def samples(self, shares: Sequence[float], seed: int, requests: float = math.inf) -> list[Self]:
         """Return the objective on one random part after the other, with seeds from `seed` on.
 
-        Where samples travel these do in one message.
+        Where samples travel these do in one message, if they are worth it for about so many
+        requests about each.
         """
-        parts = tuple(Drawn(share, seed + k) for k, share in enumerate(shares))
-        return [self.on(part, parts) for part in parts]
+        parts = [Drawn(share, seed + k) for k, share in enumerate(shares)]
+        soon = tuple(Soon(part, requests) for part in parts)
+        return [self.on(part, soon) for part in parts]
 
-    def on(self, part: Part, soon: tuple[Part, ...] = ()) -> Self:
+    def on(self, part: Part, soon: tuple[Soon, ...] = ()) -> Self:
         """Return the objective on a part of the rows, with losses scaled up to all rows.
 
         Its passes count with those of the whole. `soon` are parts that are asked about next.
