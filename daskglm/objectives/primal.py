@@ -35,6 +35,7 @@ from daskglm.core.requests import (
     Totals,
     TrustRegionStep,
 )
+from daskglm.core.sample_requests import bytes_of
 from daskglm.core.view import Drawn, Part, Soon
 from daskglm.losses.base import Loss
 from daskglm.objectives.elimination import blocks_of
@@ -470,6 +471,14 @@ class Objective:
         # what is learnt there is not of all rows
         rounding = copy.copy(self.rounding)
         return self._with(rows=self.rows.on(part, soon), C=self.C / part.share, rounding=rounding)
+
+    def brought(self) -> Self | None:
+        """Return the objective on all rows, which travel to this process; None where they do not.
+
+        Cost: 1 round with the first request.
+        """
+        most = self.engine.capabilities.travelling
+        return self.sample(1.0, 0) if bytes_of(1.0, self.engine.facts) <= most else None
 
     def held(self, features: np.ndarray) -> Self:
         """Return the objective with some features at zero; see `Penalty.held`."""
