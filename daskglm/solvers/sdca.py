@@ -130,30 +130,12 @@ def sdca(
             watch.learn(dual.met.primal - dual.met.dual)
         yield Iterate(point, resume=now, save_rows=dual.save, by="sdca")
         if aggregation == "auto" and watch.slow:
-            if _suffers_from_groups(dual) and dual.come_near():
-                sigma = _Sigma(aggregation, *dual.shape())
-                watch = _Watch(watch.tol)
-            elif not sigma.search:
-                sigma.begin_search()
+            sigma, watch = _quickened(dual, sigma, watch)
 
         if before is not None and np.linalg.norm(point.w - before) <= tol * np.linalg.norm(point.w):
             return Reason.SMALL_CHANGE
         if watch.idle >= 200:  # rounds without a lower gap. Chosen.
             return Reason.STALLED
-
-
-def _suffers_from_groups(dual: Dual) -> bool:
-    """Return whether an ascent that is slow should leave its groups of rows.
-
-    Groups that pass on the sum of their dual variables to each other hardly change v, so that each
-    takes the curvature of the direction that all rows share for that of the exchange, and moves by
-    little: on news20's elastic net two groups were still at 2e-6 after 60 rounds, one at 3e-7 after
-    18, whatever sigma' and however short their epochs (2026-11-28). Without an L1 part Newton's
-    method or TRON takes over instead.
-    """
-    objective = dual.objective
-    many = objective.engine.capabilities.workers > 1 and not objective.is_sample
-    return many and bool(dual.penalty.threshold) and objective.loss.differentiable
 
 
 def config_of(options: Mapping[str, Any]) -> SDCAConfig:
@@ -292,6 +274,24 @@ class _Watch:
         """Compare a true gap with the one that was foretold."""
         if self.foretold > 0.0:
             self.factor = min(max(gap / self.foretold, 0.1), 1e3)
+
+
+def _quickened(dual: Dual, sigma: _Sigma, watch: _Watch) -> tuple[_Sigma, _Watch]:
+    """Have the rows of a slow ascent come to this process, or begin to search; return how to go on.
+
+    Groups of rows that pass on the sum of their dual variables to each other hardly change v, but
+    each takes the curvature of the direction that all rows share for that of the exchange, and
+    moves by little: on news20's elastic net two groups were still at 2e-6 after 60 rounds, one at
+    3e-7 after 18, whatever sigma' and however short their epochs (2026-11-28). Without an L1 part
+    Newton's method or TRON takes over instead.
+    """
+    objective = dual.objective
+    apart = objective.engine.capabilities.workers > 1 and not objective.is_sample
+    if apart and dual.penalty.threshold and objective.loss.differentiable and dual.come_near():
+        return _Sigma("auto", *dual.shape()), _Watch(watch.tol)
+    if not sigma.search:
+        sigma.begin_search()
+    return sigma, watch
 
 
 def _search(dual: Dual) -> tuple[float, float]:
