@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,10 @@ from daskglm.core.view import Part
 # same machine they take 0.09 s (2 workers on 2 cores, 2026-11-28), over 1 Gbit/s half a second:
 # less than the some ten to forty rounds that trials and samples take otherwise. Chosen.
 TRAVELLING_BYTES = 64 * 2**20
+# Bytes of sampled rows that take as long to travel as a round of messages: 23 MB took 0.1 to 0.16 s
+# with the copies at both ends, a round 2 to 4 ms (2 workers on 2 busy cores, 2026-11-28). Over
+# 1 Gbit/s a round is as long as a quarter of that. Chosen.
+ROUND_BYTES = 2**20
 # Bytes from a multiple of which on each array is packed: a cache line.
 ALIGNED = 64
 # Bytes beside the stored values of a row: its target, weight, offset and number.
@@ -120,12 +124,17 @@ def bytes_of(share: float, facts: DataSummary) -> float:
     return share * (facts.nbytes + ROW_BYTES * facts.n_rows)
 
 
-def fitting(parts: Sequence[Part], facts: DataSummary, most: int) -> tuple[Part, ...]:
-    """Return those of some parts, the smallest first, that take at most so many bytes together."""
+def fitting(requests: Mapping[Part, float], facts: DataSummary, most: int) -> tuple[Part, ...]:
+    """Return those of some parts, the smallest first, that take at most so many bytes together.
+
+    `requests` says by about how many each part is asked about: that travels only if it takes no
+    longer than these many rounds.
+    """
     found: list[Part] = []
-    for part in sorted(parts, key=lambda part: part.share):
-        most -= int(bytes_of(part.share, facts))
-        if most < 0:
-            break
+    for part in sorted(requests, key=lambda part: part.share):
+        nbytes = bytes_of(part.share, facts)
+        if nbytes > min(most, requests[part] * ROUND_BYTES):
+            continue
+        most -= int(nbytes)
         found.append(part)
     return tuple(found)

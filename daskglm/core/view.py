@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -60,6 +60,13 @@ class Part(Protocol):
         """
 
 
+class Soon(NamedTuple):
+    """A part of the rows that is asked about next, by about so many requests."""
+
+    part: Part
+    requests: float
+
+
 @dataclass(frozen=True)
 class Drawn:
     """A random part of the rows: the same ones for one seed, on whatever worker a block is.
@@ -92,8 +99,10 @@ class View:
     ----------
     part : Part, optional
         Default: all rows.
-    soon : tuple of Part
-        Parts that are asked about next: what travels goes in the same message.
+    soon : tuple of Soon
+        Parts that are asked about next, this one among them: those that travel go in one message,
+        and none travels that takes longer than so many rounds of messages. Of a part that is not
+        among them many requests are expected.
     columns : Columns, optional
         Vectors of requests have k entries, or k + 1 with intercept, and tokens are those of this
         set. Each worker copies the columns once and keeps them, whatever is asked about all columns
@@ -104,7 +113,7 @@ class View:
 
     part: Part | None = None
     columns: Columns | None = None
-    soon: tuple[Part, ...] = ()
+    soon: tuple[Soon, ...] = ()
 
 
 ALL = View()

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from daskglm.core.arguments import shown
 from daskglm.core.device import to_host
-from daskglm.data.alignment import bundles, is_delayed, is_frame, same_length
+from daskglm.data.alignment import bundles, checked_bundles, is_delayed, is_frame, same_length
 from daskglm.data.block_makers import BESIDE, block_of_run, cut_alike, lazy_blocks
 from daskglm.data.blocks import Block, to_block, with_order
 from daskglm.data.containers import Named, is_future, plain
@@ -33,7 +34,7 @@ logger = logging.getLogger("daskglm")
 
 @dataclass(frozen=True)
 class Partitions:
-    """Rows ready to load: `arrays` in memory, or `lazy` delayed blocks.
+    """Rows ready to load: `arrays` in memory, or `lazy` delayed blocks, which `make` makes.
 
     `arrays` are X and the `BESIDE` it. `columns` names features if they have names. `nbytes` is
     what lazy rows will take, if their shape is known. `domain` is where targets must lie. `frames`
@@ -44,7 +45,7 @@ class Partitions:
     """
 
     arrays: tuple[Any, ...] | None
-    lazy: list[Any]
+    make: Callable[[], list[Any]]
     columns: tuple[str, ...] | None
     collections: tuple[Any, ...] = ()
     classify: bool = True
@@ -54,6 +55,11 @@ class Partitions:
     held: tuple[Any, ...] = ()
     sources: Mapping[str, Any] = field(default_factory=dict)
     makers: tuple[Mapping[str, Any], ...] = ()
+
+    @cached_property
+    def lazy(self) -> list[Any]:
+        """The delayed blocks; made once, where they are wanted."""
+        return self.make()
 
     @property
     def width(self) -> int | None:
@@ -196,7 +202,7 @@ def partitions(
             )
         if values is not None and np.shape(values)[:1] != X.shape[:1]:
             same_length(len(values), X.shape[0], name)
-    return Partitions((X, *given.values()), [], columns, **how)
+    return Partitions((X, *given.values()), list, columns, **how)
 
 
 def two_dimensions(X: Any) -> None:
@@ -283,7 +289,8 @@ def _from_frame(X: Any, given: dict[str, Any], how: dict[str, Any]) -> Partition
     settings = {"features": features, "named": named, "constants": _constants(given), **how}
     makers = tuple({"place": Place(i, columns), **settings} for i in range(len(parts)))
     collections = tuple(values for values in (X, *given.values()) if is_dask(values))
-    found = Partitions(None, lazy_blocks(parts, makers), columns, collections, **how)
+    make = partial(lazy_blocks, parts, makers)
+    found = Partitions(None, make, columns, collections, **how)
     return replace(found, frames=tuple(parts), sources=cut_alike(X, beside), makers=makers)
 
 
@@ -373,11 +380,11 @@ def _from_array(
         X = whole_rows(X)
     collections = tuple(values for values in (X, *given.values()) if is_dask(values))
     beside, constants = like_partitions(X, given), _constants(given)
-    parts = bundles(X, beside)
+    parts = checked_bundles(X, beside)
     makers = tuple(
-        {"place": Place(i, columns), "constants": constants, **how} for i in range(len(parts))
+        {"place": Place(i, columns), "constants": constants, **how} for i in range(X.npartitions)
     )
-    found = Partitions(None, lazy_blocks(parts, makers), columns, collections, **how)
+    found = Partitions(None, lambda: lazy_blocks(parts(), makers), columns, collections, **how)
     return replace(found, nbytes=_bytes_of(X), sources=cut_alike(X, beside), makers=makers)
 
 
@@ -441,9 +448,9 @@ def _from_delayed(
         for name, values in given.items()
     ]
     if named is None:
-        return Partitions(None, _blocks(list(X), others, how), None, tuple(X), **how)
-    lazy = _blocks(list(X), others, how, named.names, ordered=bool(named.frames))
-    found = Partitions(None, lazy, named.names, tuple(X), frames=named.frames, **how)
+        return Partitions(None, partial(_blocks, list(X), others, how), None, tuple(X), **how)
+    make = partial(_blocks, list(X), others, how, named.names, ordered=bool(named.frames))
+    found = Partitions(None, make, named.names, tuple(X), frames=named.frames, **how)
     return replace(found, held=named.held)
 
 

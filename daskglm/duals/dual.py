@@ -290,6 +290,18 @@ class Dual:
         self._begin(None, self.objective.xp.zeros(self.objective.n_features + 1))
         self.offset = float(self.kept[-1]) if self.objective.fit_intercept else 0.0
 
+    def come_near(self) -> bool:
+        """Go on with dual variables of zero and the rows in this process, if these travel.
+
+        What is proved so far stays. Cost: 1 round with the next request.
+        """
+        near = self.objective.brought()
+        if near is None:
+            return False
+        self.objective = near
+        self.start_again()
+        return True
+
     # ---- steps
     def round(self, outer: float, inner: float) -> Totals:
         """Run local epochs on all workers; `commit` takes their changes.

@@ -144,11 +144,10 @@ class BlockPlacement:
 
     async def check_memory(self) -> None:
         """Note what workers use before rows are loaded; raise MemoryError if these do not fit."""
-        self.before = {
-            worker.address: worker.foreign_bytes(settled=False) for worker in await self._workers()
-        }
+        workers = await self._workers()
+        self.before = {each.address: each.foreign_bytes(settled=False) for each in workers}
         if self.nbytes is not None:
-            await self._check_room(self.nbytes)
+            self._check_room(self.nbytes, workers)
 
     async def _wait_for_load(self) -> None:
         """Wait until all blocks are loaded, as long as there are workers that make progress."""
@@ -211,20 +210,21 @@ class BlockPlacement:
                 loaded = [future.key for future in self.futures if future.status == "finished"]
                 sizes = await self.client.scheduler.nbytes(keys=loaded, summary=False)
                 needed = sum(sizes.values()) / len(loaded) * total
-                await self._check_room(needed, read=(len(loaded), total))
+                self._check_room(needed, await self._workers(), read=(len(loaded), total))
 
     async def _workers(self) -> list[WorkerState]:
         """Return the states of all workers; their own bytes are those of this fit's rows."""
         own = [*self.persisted, *(future.key for future in [*self.sent, *self.futures])]
         return await worker_states(self.client, own)
 
-    async def _check_room(self, needed: float, read: tuple[int, int] | None = None) -> None:
+    def _check_room(
+        self, needed: float, workers: list[WorkerState], read: tuple[int, int] | None = None
+    ) -> None:
         """Raise MemoryError if rows of `needed` bytes exceed what all workers may still use.
 
         `read` is the number of partitions loaded so far, and of all. While rows are being loaded,
         memory that tasks need for a moment does not count; what was in use before does.
         """
-        workers = await self._workers()
         # a worker without a limit may take any amount
         if not all(worker.limit for worker in workers):
             return

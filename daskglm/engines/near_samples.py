@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -32,14 +33,16 @@ class NearSamples:
         facts: DataSummary,
         ask: Callable[[DrawRows], Totals],
     ) -> Shard | None:
-        """Return the shard of a view's part of the rows of these facts; None if it is too large.
+        """Return the shard of a view's part of the rows of these facts.
+
+        None if it is too large, or for so few requests.
 
         Cost: where it is not there, one request that is asked by `ask`.
         """
         folds, part = problem.folds is not None, view.part
         assert part is not None
         if (part, folds) not in self._shards:
-            coming = fitting([*{part, *view.soon}], facts, TRAVELLING_BYTES)
+            coming = fitting({part: math.inf, **dict(view.soon)}, facts, TRAVELLING_BYTES)
             if part not in coming:
                 return None
             self._make_room(sum(bytes_of(each.share, facts) for each in coming), facts)

@@ -35,7 +35,8 @@ from daskglm.core.requests import (
     Totals,
     TrustRegionStep,
 )
-from daskglm.core.view import Drawn, Part
+from daskglm.core.sample_requests import bytes_of
+from daskglm.core.view import Drawn, Part, Soon
 from daskglm.losses.base import Loss
 from daskglm.objectives.elimination import blocks_of
 from daskglm.objectives.level_pairs import with_pairs
@@ -448,19 +449,21 @@ class Objective:
             return point.gradient
         return self.penalty.kinks.residual(point.w, point.gradient)
 
-    def sample(self, fraction: float, seed: int) -> Self:
-        """Return the objective on a random part of the rows; see `on`."""
-        return self.on(Drawn(fraction, seed))
+    def sample(self, fraction: float, seed: int, requests: float = math.inf) -> Self:
+        """Return the objective on a random part of the rows; see `samples`."""
+        return self.samples([fraction], seed, requests)[0]
 
-    def samples(self, shares: Sequence[float], seed: int) -> list[Self]:
+    def samples(self, shares: Sequence[float], seed: int, requests: float = math.inf) -> list[Self]:
         """Return the objective on one random part after the other, with seeds from `seed` on.
 
-        Where samples travel these do in one message.
+        Where samples travel these do in one message, if they are worth it for about so many
+        requests about each.
         """
-        parts = tuple(Drawn(share, seed + k) for k, share in enumerate(shares))
-        return [self.on(part, parts) for part in parts]
+        parts = [Drawn(share, seed + k) for k, share in enumerate(shares)]
+        soon = tuple(Soon(part, requests) for part in parts)
+        return [self.on(part, soon) for part in parts]
 
-    def on(self, part: Part, soon: tuple[Part, ...] = ()) -> Self:
+    def on(self, part: Part, soon: tuple[Soon, ...] = ()) -> Self:
         """Return the objective on a part of the rows, with losses scaled up to all rows.
 
         Its passes count with those of the whole. `soon` are parts that are asked about next.
@@ -468,6 +471,14 @@ class Objective:
         # what is learnt there is not of all rows
         rounding = copy.copy(self.rounding)
         return self._with(rows=self.rows.on(part, soon), C=self.C / part.share, rounding=rounding)
+
+    def brought(self) -> Self | None:
+        """Return the objective on all rows, which travel to this process; None where they do not.
+
+        Cost: 1 round with the first request.
+        """
+        most = self.engine.capabilities.travelling
+        return self.sample(1.0, 0) if bytes_of(1.0, self.engine.facts) <= most else None
 
     def held(self, features: np.ndarray) -> Self:
         """Return the objective with some features at zero; see `Penalty.held`."""

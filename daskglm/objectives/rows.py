@@ -11,7 +11,7 @@ import numpy as np
 from daskglm.core.device import to_host
 from daskglm.core.engine import Engine
 from daskglm.core.requests import Problem, Request, Spread, Totals, with_vectors
-from daskglm.core.view import ALL, Columns, Part, View
+from daskglm.core.view import ALL, Columns, Part, Soon, View
 
 # Replies about X alone, of engines by view, scale and centre: problems of a path share them.
 _spreads: WeakKeyDictionary[Engine, dict[Any, Totals]] = WeakKeyDictionary()
@@ -84,7 +84,7 @@ class Rows:
         """Return the same rows with a count of their own, which goes on from this one."""
         return replace(self, meter=replace(self.meter))
 
-    def on(self, part: Part, soon: tuple[Part, ...] = ()) -> Rows:
+    def on(self, part: Part, soon: tuple[Soon, ...] = ()) -> Rows:
         """Return a part of the rows; see `View`."""
         return replace(self, view=replace(self.view, part=part, soon=soon))
 

@@ -45,7 +45,7 @@ def by_blocks(objective: Objective, w: np.ndarray) -> Inverse:
     rows = max(costs.LEAST_BLOCK_ROWS, costs.BLOCK_ROWS * margins.width)
     share = rows / max(objective.engine.facts.n_rows, 1)
     if objective.engine.capabilities.cheap_samples and share < 0.5:
-        part = objective.sample(share, SEED)
+        part = objective.sample(share, SEED, requests=1)
     factors = []
     for block in margins.class_blocks(part, w):
         diagonal = np.diag(block)

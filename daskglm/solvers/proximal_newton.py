@@ -15,7 +15,7 @@ from daskglm.objectives.primal import Objective
 from daskglm.solvers import costs
 from daskglm.solvers.iterate import Iterates
 from daskglm.solvers.line_search import backtrack
-from daskglm.solvers.newton import SAMPLE_SEED, is_inside, sample_sizes
+from daskglm.solvers.newton import SAMPLE_REQUESTS, SAMPLE_SEED, is_inside, sample_sizes
 from daskglm.solvers.proximal_steps import change_of_model, model_minimum, with_hessians
 from daskglm.solvers.spec import SolverSpec
 from daskglm.solvers.working_sets import KeptSet, with_working_sets
@@ -78,7 +78,8 @@ def _from_samples(objective: Objective, w: np.ndarray, tol: float) -> np.ndarray
     if not objective.engine.capabilities.cheap_samples:
         return w
     n, origin = objective.engine.facts.n_rows, w
-    for part, fraction in zip(objective.samples(sizes, SAMPLE_SEED), sizes, strict=True):
+    parts = objective.samples(sizes, SAMPLE_SEED, SAMPLE_REQUESTS)
+    for part, fraction in zip(parts, sizes, strict=True):
         least = min(10.0 * objective.size / (fraction * n), 0.03)
         point = part.at(w, gram=True)
         while True:

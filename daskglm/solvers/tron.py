@@ -9,7 +9,7 @@ import numpy as np
 
 from daskglm.core.device import Array
 from daskglm.core.outcome import Reason
-from daskglm.core.view import Drawn
+from daskglm.core.view import Drawn, Soon
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
 from daskglm.solvers import costs
@@ -148,7 +148,7 @@ class Preconditioner:
 
         # the Hessian of ten rows for each feature, where that is a small part of all rows. Chosen.
         self.wide = 10 * d / max(facts.n_rows, 1)
-        self.drawn = Drawn(self.wide, 11)
+        self.drawn = Soon(Drawn(self.wide, 11), 1)
         few = self.wide <= LARGEST_SHARE and d <= costs.LARGEST_HESSIAN
         samples = engine.capabilities.answers_samples and large
         self.factors = samples and objective.is_penalised and few
@@ -190,7 +190,7 @@ class Preconditioner:
         """Choose what costs least for this number of systems, by trials on a sample at w."""
         # one row of 16, with a seed of its own. Chosen.
         trial = Drawn(1 / 16, 10)
-        soon = (trial, self.drawn) if self.factors else (trial,)
+        soon = (Soon(trial, math.inf), *([self.drawn] if self.factors else []))
         point = self.objective.on(trial, soon).at(w, diagonal=True, curved=True)
         counts = {mixture: _products(point, _diagonal(point, mixture)) for mixture in MIXTURES}
         self.mixture = min(MIXTURES, key=counts.__getitem__)
@@ -213,7 +213,7 @@ class Preconditioner:
 
     def _hessian(self, center: Array) -> DenseMetric:
         """Form the Hessian of a sample at `center`, of other rows than those of trials."""
-        gram = self.objective.on(self.drawn).at(center, gram=True).hessian
+        gram = self.objective.on(self.drawn.part, (self.drawn,)).at(center, gram=True).hessian
         assert gram is not None
         return DenseMetric(gram)
 

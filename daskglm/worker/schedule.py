@@ -24,10 +24,14 @@ from daskglm.system.topology import Topology, choose_nodes, cpus_for, node_of_me
 # Rows of more bytes come from memory: buckets pay through prefetching (measured,
 # docs/benchmarks.md).
 STREAMED_BYTES = 16 << 20
-# Least buckets of the slices in which several blocks are visited, in random order.
-SLICE_BUCKETS = 512
-# Most slices of a block.
-SLICES = 8
+# Least stored values and rows of the slices in which several blocks are visited, in random order.
+# An elastic net of 8 blocks of 45,000 values took 21 epochs with 512, 26 with 1,024, over 150 with
+# 16,384, and the least time with 512 (21 epochs in one block; 2026-11-28).
+SLICE_VALUES = 1 << 9
+# Most slices of a block. Runs in one block pass on the sum of its dual variables to other blocks,
+# which is slow: news20's elastic net in 8 blocks took 17 epochs to 1e-6 with 32 slices of each, 19
+# with 16, 28 with 8, 42 with 4, over 100 with one; rows in one block took 17 (2026-11-28).
+SLICES = 64
 
 
 class Range(NamedTuple):
@@ -174,7 +178,8 @@ def _slices(
     for part in ranges:
         buckets = -(-(part.stop - part.first) // bucket)
         key = int(rng.integers(1 << 62))
-        count = 1 if len(ranges) == 1 else min(max(buckets // SLICE_BUCKETS, 1), SLICES)
+        most = min(buckets, int(part.work) // SLICE_VALUES, SLICES)
+        count = 1 if len(ranges) == 1 else max(most, 1)
         cuts = [buckets * k // count for k in range(count + 1)]
         for begin, end in pairwise(cuts):
             pieces.append((Slice(*part[:3], key, begin, end), part.work * (end - begin) / buckets))

@@ -1,12 +1,13 @@
 """Rows of samples come in the order of the data, and their arrays as they were."""
 
+import math
 import pickle
 
 import numpy as np
 import pytest
 
 from daskglm.core.facts import DataSummary
-from daskglm.core.sample_requests import ALIGNED, DrawnRows, Packed, bytes_of, fitting
+from daskglm.core.sample_requests import ALIGNED, ROUND_BYTES, DrawnRows, Packed, bytes_of, fitting
 from daskglm.core.view import Drawn
 
 
@@ -36,6 +37,15 @@ def test_the_smallest_parts_travel_while_they_fit():
     facts = DataSummary(n_rows=1000, nbytes=68_000)
     parts = Drawn(0.5, 3), Drawn(0.1, 1), Drawn(0.2, 2)
     assert bytes_of(0.1, facts) == pytest.approx(10_000)
-    assert fitting(parts, facts, 30_000) == (parts[1], parts[2])
-    assert fitting(parts, facts, 80_000) == (parts[1], parts[2], parts[0])
-    assert fitting(parts, facts, 9_000) == ()
+    often = dict.fromkeys(parts, math.inf)
+    assert fitting(often, facts, 30_000) == (parts[1], parts[2])
+    assert fitting(often, facts, 80_000) == (parts[1], parts[2], parts[0])
+    assert fitting(often, facts, 9_000) == ()
+
+
+def test_parts_travel_if_that_is_sooner_than_rounds():
+    facts = DataSummary(n_rows=1000, nbytes=10 * ROUND_BYTES)
+    parts = Drawn(0.3, 1), Drawn(0.2, 2), Drawn(0.1, 3)
+    often, most = {parts[0]: math.inf, parts[1]: 3, parts[2]: 1}, 100 * ROUND_BYTES
+    assert fitting(often, facts, most) == (parts[1], parts[0]), "32 bytes a row are beside the rows"
+    assert fitting(often | {parts[1]: 2, parts[2]: 2}, facts, most) == (parts[2], parts[0])

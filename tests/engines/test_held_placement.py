@@ -58,6 +58,15 @@ def test_no_task_is_scheduled_and_nothing_moves(client):
     np.testing.assert_array_equal(lazy[0].compute(), X)
 
 
+def test_no_delayed_block_is_made_of_rows_that_workers_hold(client):
+    lazy = persisted(client, *rows())
+    data = partitions(*lazy, classify=True)
+    with contextlib.closing(make_engine(data, client, AS_THEY_ARE)) as engine:
+        assert engine.facts.n_rows == len(X)
+    assert "lazy" not in vars(data)
+    assert len(data.lazy) == lazy[0].npartitions
+
+
 @pytest.mark.parametrize("loss", ["logistic", "poisson"])
 @pytest.mark.parametrize("storage", ["dense", "csr"])
 def test_parts_that_lie_apart_come_together(client, storage, loss):

@@ -1,6 +1,7 @@
 """Samples travel to the client once; requests about them cost no round after."""
 
 import contextlib
+import math
 import os
 import signal
 from dataclasses import dataclass
@@ -12,9 +13,10 @@ import scipy.sparse as sp
 from distributed import Client
 
 import daskglm
+from daskglm.core import sample_requests
 from daskglm.core.requests import Evaluate, EvaluateAlong, Folds, HessianVector, LossRef, Problem
 from daskglm.core.sample_requests import bytes_of, fitting
-from daskglm.core.view import Drawn, View
+from daskglm.core.view import Drawn, Soon, View
 from daskglm.data.partitions import partitions
 from daskglm.engines import near_samples
 from daskglm.engines.factory import make_engine
@@ -66,10 +68,14 @@ def questions():
     yield EvaluateAlong(((1, W), (2, V)), np.array([[0.25, 0.75]]), np.array([[0.1]]))
 
 
+def soon(*parts):
+    return tuple(Soon(part, math.inf) for part in parts)
+
+
 def check(engine, reference, problem=PROBLEM, parts=BOTH):
     for part in parts:
         for request in questions():
-            found = engine.total(problem, request, View(part, soon=parts))
+            found = engine.total(problem, request, View(part, soon=soon(*parts)))
             expected = reference.total(problem, request, View(part))
             assert found.keys() == expected.keys()
             for name, value in expected.items():
@@ -105,9 +111,22 @@ def test_parts_that_are_too_large_stay_with_the_workers(client, monkeypatch):
     with on_workers(client) as engine:
         most = int(bytes_of(0.1, engine.facts))
         monkeypatch.setattr(near_samples, "TRAVELLING_BYTES", most)
-        assert fitting(BOTH, engine.facts, most) == (SMALL,)
+        assert fitting(dict(soon(*BOTH)), engine.facts, most) == (SMALL,)
         check(engine, in_process())
         assert engine.rounds == 1 + len([*questions()])
+
+
+def test_parts_stay_with_the_workers_for_the_few_requests_that_cost_less(client, monkeypatch):
+    with on_workers(client) as engine:
+        monkeypatch.setattr(sample_requests, "ROUND_BYTES", int(bytes_of(0.05, engine.facts)))
+        few = tuple(Soon(part, 2.0) for part in BOTH)
+        reference = in_process()
+        for part in BOTH:
+            found = engine.total(PROBLEM, Evaluate(W, 1), View(part, soon=few))
+            expected = reference.total(PROBLEM, Evaluate(W, 1), View(part))
+            np.testing.assert_allclose(found["gradient"], expected["gradient"], rtol=1e-10)
+        assert engine.rounds == 2, "one in which the small part travels, one about the large one"
+        assert engine.bytes_reduced < bytes_of(1.5 * SMALL.share, engine.facts) + 1000
 
 
 def test_the_oldest_parts_make_room_for_new_ones(client, monkeypatch):
@@ -144,7 +163,7 @@ def test_a_worker_killed_while_rows_travel_changes_nothing(tmp_path):
     died = tmp_path / "died"
     with small_cluster() as cluster, Client(cluster) as client, on_workers(client) as engine:
         part = Deadly(LARGE.share, LARGE.seed, str(died))
-        found = engine.total(PROBLEM, Evaluate(W, 1, gram=True), View(part, soon=(part,)))
+        found = engine.total(PROBLEM, Evaluate(W, 1, gram=True), View(part, soon=soon(part)))
         assert died.exists()
         assert engine.repairs >= 1
         expected = in_process().total(PROBLEM, Evaluate(W, 1, gram=True), View(LARGE))

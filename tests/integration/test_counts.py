@@ -13,6 +13,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
 from daskglm.core.requests import Problem
@@ -98,6 +99,40 @@ def test_auto_takes_dual_ascent_where_few_directions_have_all_the_curvature(C):
     assert report.solver == "sdca", report.why
     other = daskglm.fit(X, y, solver="lbfgs", **how).report_
     assert 1.5 * report.passes <= other.passes, "an epoch over rows so long costs about 1.5 passes"
+
+
+@pytest.fixture(scope="module")
+def elastic():
+    """An elastic net of rows that have much in common, in 8 blocks, and its passes in one block."""
+    X, y = text_like(n=6000, d=3000, per_row=60)
+    chunks = [da.from_array(X[k : k + 750], chunks=-1, asarray=False) for k in range(0, 6000, 750)]
+    how = {"solver": "sdca", "l1_ratio": 0.5, "C": 16.0, "tol": 1e-6, "random_state": 0}
+    report = daskglm.fit(X, y, n_jobs=1, **how).report_
+    assert report.converged
+    assert report.passes <= 25
+    return da.concatenate(chunks), da.from_array(y, chunks=750), how, report
+
+
+def test_dual_ascent_visits_the_rows_of_blocks_in_turns(elastic):
+    *lazy, how, one = elastic
+    report = daskglm.fit(*lazy, n_jobs=1, **how).report_
+    assert report.converged
+    assert report.passes <= 1.3 * one.passes  # 7 times as many, block after block
+    assert report.objective == pytest.approx(one.objective, rel=2e-6)
+
+
+def test_rows_come_to_a_dual_ascent_that_groups_make_slow(client, elastic):
+    *lazy, how, one = elastic
+    report = daskglm.fit(*lazy, client=client, **how).report_
+    assert report.converged
+    assert report.passes <= 2.0 * one.passes
+    assert report.rounds <= 12  # a round for each epoch, and one in which the rows come
+    assert report.objective == pytest.approx(one.objective, rel=2e-6)
+    # where the workers go on, as they must where rows are too many to travel
+    search = {"solver_options": {"aggregation": "search"}, "max_iter": 40}
+    with pytest.warns(ConvergenceWarning):
+        apart = daskglm.fit(*lazy, client=client, **search, **how).report_
+    assert apart.rounds > 40
 
 
 @pytest.mark.parametrize(("solver", "most_rounds"), [("newton", 4), ("lbfgs", 17), ("sdca", 20)])

@@ -268,6 +268,14 @@ def test_changes_that_overlap_more_than_foreseen_are_shortened(aggregation):
     assert sigma.after(alike) == 1.0
 
 
+def test_an_ascent_of_one_group_goes_on_among_several_that_are_compared():
+    sigma = importlib.import_module("daskglm.solvers.sdca")._Sigma("auto", 2, 1)
+    sigma.restore(1.0, 1.0, False)
+    changes = np.array([2.0, 0.0])
+    assert sigma.after({"change": changes, "squares": 2.0, "inner": (0.0, 0.0)}) < 0.6
+    assert sigma.outer == 2.0
+
+
 def test_warm_start_goes_on_from_where_it_was():
     X, y = make_problem(2000, 6, seed=2)
     params = {

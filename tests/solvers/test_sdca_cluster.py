@@ -3,6 +3,7 @@
 import os
 import signal
 
+import dask.array as da
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
@@ -10,6 +11,7 @@ from distributed import Client, LocalCluster
 import daskglm
 from tests.conftest import make_problem
 from tests.covering import each_choice
+from tests.integration.test_counts import text_like
 from tests.solvers.ascents import PARAMS, rows
 
 
@@ -36,6 +38,26 @@ def test_the_same_bits_again(client):
     )  # dealt in order of address
     assert a.report_.workers == 2
     np.testing.assert_array_equal(a.coef_, b.coef_)
+
+
+def test_an_ascent_whose_rows_have_come_is_resumed(client, tmp_path):
+    X, y = text_like(n=6000, d=3000, per_row=60)
+    chunks = [da.from_array(X[k : k + 750], chunks=-1, asarray=False) for k in range(0, 6000, 750)]
+    lazy = da.concatenate(chunks), da.from_array(y, chunks=750)
+    how = {"client": client, "l1_ratio": 0.5, "C": 16.0, "tol": 1e-6}
+    how |= {"solver": "sdca", "random_state": 0}
+
+    def stop(record):
+        if record["iteration"] == 9:
+            raise KeyboardInterrupt
+
+    whole, again = (daskglm.fit(*lazy, **how) for _ in range(2))
+    np.testing.assert_array_equal(whole.coef_, again.coef_)
+    with pytest.raises(KeyboardInterrupt):
+        daskglm.fit(*lazy, checkpoint=tmp_path / "c", checkpoint_every=1, callback=stop, **how)
+    rest = daskglm.fit(*lazy, resume=tmp_path / "c", **how).report_
+    assert rest.converged
+    assert rest.objective == pytest.approx(whole.report_.objective, rel=2e-6)
 
 
 @pytest.mark.parametrize("how", ["SIGKILL", pytest.param("retire", marks=pytest.mark.slow)])

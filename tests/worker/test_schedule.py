@@ -71,3 +71,20 @@ def test_every_bucket_is_assigned_once(blocks, partitions, bucket, partitioning,
             visits[part.block][first : min(first + bucket, part.stop)] += 1
     assert all((count == 1).all() for count in visits)
     assert topology.LINE_BYTES == 64
+
+
+def test_blocks_are_visited_in_turns():
+    import numpy as np
+
+    from daskglm.core.facts import DataSummary
+    from daskglm.core.requests import SDCAConfig
+
+    (group,) = schedule.groups_of(
+        SDCAConfig(nodes=1), [DataSummary(n_rows=2000, nonzeros=80_000)] * 8, 1, 0
+    )
+    (slices,) = schedule.assign_buckets(group, SDCAConfig(), 1, np.random.default_rng(0))
+    order = np.array([part.block for part in slices])
+    assert (np.bincount(order) == schedule.SLICES).all()
+    assert max(part.end - part.begin for part in slices) <= 2000 / schedule.SLICES + 1
+    # of 8 blocks in random order about one slice of 8 follows another one of its block
+    assert (np.diff(order) == 0).mean() < 0.3
