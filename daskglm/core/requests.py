@@ -225,7 +225,8 @@ class TrustRegionStep:
     """Minimise the model around a point over s'Ms <= radius^2, on the rows' device.
 
     The model's Hessian is C times that of the losses plus the diagonal `penalised`. `metric`
-    is the diagonal of M, or the inverse of a full one (symmetric, (size, size)). Reply: the fields
+    is the diagonal of M, or the inverse of a full one (symmetric, (size, size)); `share` is that of
+    the first residual at which it ends. Reply: the fields
     of `trust_region.RegionStep`, of several devices by the first. 1 pass per product. Only for
     engines with `solves_trust_regions`; raises CollectiveLost if devices that solve it together do
     not finish.
@@ -235,6 +236,7 @@ class TrustRegionStep:
     gradient: np.ndarray
     metric: np.ndarray
     radius: float
+    share: float
     C: float
     penalised: np.ndarray
 

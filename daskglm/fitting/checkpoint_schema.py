@@ -226,7 +226,7 @@ def _all(value: Any, what: str, known: Mapping[str, Check]) -> None:
 
 
 def _tron(size: int) -> dict[str, Check]:
-    numbers = dict.fromkeys(("radius", "mixture", "share", "spent", "due"), _positive)
+    numbers = dict.fromkeys(("radius", "missed", "mixture", "share", "spent", "due"), _positive)
     return {**numbers, "center": vector(size)}
 
 

@@ -358,7 +358,9 @@ class Objective:
         product = self.margins.product(totals, point, v)
         return self.C * product + self.penalty.quadratic.hessian_vector(v)
 
-    def trust_region_step(self, point: Point, metric: Array, radius: float) -> Totals:
+    def trust_region_step(
+        self, point: Point, metric: Array, radius: float, share: float
+    ) -> Totals:
         """Solve the subproblem of a trust region where the rows are: `requests.TrustRegionStep`.
 
         Cost: 1 pass per product, 1 round.
@@ -369,6 +371,7 @@ class Objective:
                 point.gradient,
                 metric,
                 radius,
+                share,
                 self.C,
                 self.penalty.quadratic.diagonal(self.size, self.xp),
             )

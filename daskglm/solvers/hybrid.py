@@ -151,7 +151,7 @@ def lbfgs_then_second_order(
 
     left = certain - (objective.passes - start)
     if left > 0.0 and not by_newton:
-        steps = tron(objective, w, radius=radius, **state)
+        steps = tron(objective, w, tol=tol, radius=radius, **state)
         reason, last = yield from _up_to(left, objective, steps, by="tron")
         if last is None or reason is not None:
             return reason or Reason.NO_PROGRESS

@@ -14,6 +14,9 @@ from daskglm.core.requests import CollectiveLost
 from daskglm.objectives.point import Point
 from daskglm.solvers.linear_systems import Diagonal, Metric
 
+# Share of the first residual that conjugate gradients leave, as in LIBLINEAR 2.30.
+SHARE = 0.1
+
 
 class RegionStep(NamedTuple):
     """A step s within a trust region.
@@ -31,7 +34,9 @@ class RegionStep(NamedTuple):
     left: float
 
 
-def solve_in_region(point: Point, M: Metric, radius: float) -> RegionStep:
+def solve_in_region(
+    point: Point, M: Metric, radius: float, share: float = SHARE
+) -> RegionStep:
     """Solve the model of the objective around a point as `steihaug_cg` does.
 
     Engines that can solve it where the rows are do so, in one round, if M has an inverse.
@@ -41,17 +46,21 @@ def solve_in_region(point: Point, M: Metric, radius: float) -> RegionStep:
     if metric is not None:
         # an engine that fails has warned, and no longer offers to
         with contextlib.suppress(CollectiveLost):
-            found = point.objective.trust_region_step(point, metric, radius)
+            found = point.objective.trust_region_step(point, metric, radius, share)
             return RegionStep(*(found[name] for name in RegionStep._fields))
-    return steihaug_cg(point.hessian_vector, point.gradient, M, radius)
+    return steihaug_cg(point.hessian_vector, point.gradient, M, radius, share)
 
 
 def steihaug_cg(
-    product: Callable[[Array], Array], gradient: Array, M: Metric, radius: float
+    product: Callable[[Array], Array],
+    gradient: Array,
+    M: Metric,
+    radius: float,
+    share: float = SHARE,
 ) -> RegionStep:
     """Minimise g's + s'Hs/2 for s'Ms <= radius^2 by conjugate gradients preconditioned by M.
 
-    Ends at a tenth of the first residual in the norm of M^-1, on the border, or after max(d, 5)
+    Ends at a share of the first residual in the norm of M^-1, on the border, or after max(d, 5)
     products, as LIBLINEAR 2.30 does (Steihaug's rule at the border). Products of steps and
     directions with M follow from what the method has (Conn, Gould & Toint 2000, section 7.5.1).
     Cost: 1 pass per product.
@@ -61,7 +70,7 @@ def steihaug_cg(
     z = M.solve(residual)
     direction = z
     zr = float(z @ residual)
-    goal = 0.1 * np.sqrt(zr)
+    goal = share * np.sqrt(zr)
     square, along, length = zr, 0.0, 0.0  # p'Mp, s'Mp and s'Ms of direction p and step s
     on_border = False
     for _ in range(max(len(gradient), 5)):

@@ -226,7 +226,12 @@ class Shard:
             self.ball = None
             self._workspace(request, caches)
         found = self.ball.solve(
-            request.gradient, request.metric, request.radius, request.C, request.penalised
+            request.gradient,
+            request.metric,
+            request.radius,
+            request.share,
+            request.C,
+            request.penalised,
         )
         rows = found.products * self.facts.n_rows + read
         if ranks is not None and ranks.rank:

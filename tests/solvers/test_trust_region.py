@@ -26,6 +26,9 @@ def test_steihaug_cg_solves_or_stops_on_the_border(full):
     assert left @ np.linalg.solve(matrix, left) <= 0.0101 * (g @ np.linalg.solve(matrix, g))
     np.testing.assert_allclose(inside.residual, -left, atol=1e-10)
     assert len(products) <= 3 or not full
+    far = steihaug_cg(product, g, M, 1e6, share=1e-6)
+    left = H @ far.step + g
+    assert left @ np.linalg.solve(matrix, left) <= 1.01e-12 * (g @ np.linalg.solve(matrix, g))
     border = steihaug_cg(product, g, M, 1e-3)
     assert border.on_border
     assert np.sqrt(border.step @ matrix @ border.step) == pytest.approx(1e-3)

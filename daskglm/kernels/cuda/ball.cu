@@ -12,7 +12,7 @@
 // Places in `state`, for the step s, the direction p, the residual r and the gradient g.
 enum {
   ZR,      // r'z, where z = M^-1 r
-  GOAL,    // stop once sqrt(r'z) is at most this
+  GOAL,    // stop once sqrt(r'z) is at most this; before the first, the share of that
   RADIUS,  // of the trust region: s'Ms <= radius^2
   SCALE,   // factor of the losses, C
   ALPHA,   // length of the last step along p
@@ -33,7 +33,7 @@ enum { LIVE, BORDER, PRODUCTS, MOST, TICKET, FIRST };
 __device__ inline void update_direction(double zr, double* state, int* flags) {
   if (flags[FIRST]) {
     flags[FIRST] = 0;
-    state[GOAL] = 0.1 * sqrt(zr);
+    state[GOAL] *= sqrt(zr);
     state[BETA] = 0.0;
     state[SQUARE] = zr;
     flags[LIVE] = sqrt(zr) > state[GOAL] && flags[MOST] > 0;
@@ -51,9 +51,9 @@ __device__ inline void update_direction(double zr, double* state, int* flags) {
 // Initialise vectors, scalars and flags for the step s = 0. If M is a full matrix (here null),
 // `ball_solve` must be launched next: it computes z.
 extern "C" __global__ void __launch_bounds__(256)
-ball_start(int size, int length, double radius, double scale, int most, const double* gradient,
-           const double* M, double* step, double* residual, double* direction, double* product,
-           double* state, int* flags, double* partial) {
+ball_start(int size, int length, double radius, double share, double scale, int most,
+           const double* gradient, const double* M, double* step, double* residual,
+           double* direction, double* product, double* state, int* flags, double* partial) {
   double sum[1] = {0.0};
   const int stride = gridDim.x * blockDim.x;
   for (int j = blockIdx.x * blockDim.x + threadIdx.x; j < length; j += stride) product[j] = 0.0;
@@ -65,6 +65,7 @@ ball_start(int size, int length, double radius, double scale, int most, const do
     sum[0] += z * r;
   }
   if (!grid_sums(sum, 1, partial, (unsigned*)flags + TICKET)) return;
+  state[GOAL] = share;
   state[RADIUS] = radius;
   state[SCALE] = scale;
   state[ALONG] = state[LENGTH] = state[SLOPE] = state[LEFT] = 0.0;

@@ -143,9 +143,15 @@ class Ball:
             raise
 
     def solve(
-        self, gradient: Any, metric: Any, radius: float, scale: float, penalised: Any
+        self,
+        gradient: Any,
+        metric: Any,
+        radius: float,
+        share: float,
+        scale: float,
+        penalised: Any,
     ) -> Solved:
-        """Minimise the model within the radius.
+        """Minimise the model within the radius, until this share of the first residual is left.
 
         Parameters
         ----------
@@ -159,7 +165,8 @@ class Ball:
         if self.full is None:
             self.metric[:] = cp.asarray(metric)
         most = max(self.size, 5)
-        limits = np.int32(len(self.hd)), np.float64(radius), np.float64(scale), np.int32(most)
+        numbers = (np.float64(number) for number in (radius, share, scale))
+        limits = np.int32(len(self.hd)), *numbers, np.int32(most)
         vectors = self.gradient, self._diagonal, self.step, self.residual, self.direction, self.hd
         self._launch("ball_start", *limits, *vectors, self.state, self.flags, self.partial)
         if self.full is not None:

@@ -16,9 +16,9 @@ from tests.kernels.cuda.points import prepared
 @pytest.mark.parametrize("capture_after", [0, 1000], ids=["graph", "launches"])
 @pytest.mark.parametrize("few", [0, 256], ids=["vectors-there", "vectors-here"])
 @pytest.mark.parametrize("full", [False, True])
-@pytest.mark.parametrize("radius", [1e9, 0.1])
+@pytest.mark.parametrize(("radius", "share"), [(1e9, 0.1), (1e9, 1e-4), (0.1, 0.1)])
 def test_balls_on_a_device_are_those_of_the_host(
-    cupy, monkeypatch, radius, full, few, capture_after
+    cupy, monkeypatch, radius, share, full, few, capture_after
 ):
     from daskglm.kernels.cuda import ball
 
@@ -29,10 +29,10 @@ def test_balls_on_a_device_are_those_of_the_host(
     here, host = prepared(X, y, "cpu")
     there, device = prepared(X, y, "cuda")
     metric = DenseMetric(host.hessian * 1.3) if full else Diagonal(0.5 + 0.5 * host.diagonal)
-    wanted = steihaug_cg(host.hessian_vector, host.gradient, metric, radius)
+    wanted = steihaug_cg(host.hessian_vector, host.gradient, metric, radius, share)
     for _ in range(3):  # the second one finds the workspace of the first
         other = DenseMetric(device.hessian * 1.3) if full else Diagonal(0.5 + 0.5 * device.diagonal)
-        found = solve_in_region(device, other, radius)
+        found = solve_in_region(device, other, radius, share)
         assert found.on_border == wanted.on_border == (radius < 1.0)
         np.testing.assert_allclose(to_host(found.step), wanted.step, rtol=1e-7, atol=1e-10)
         np.testing.assert_allclose(to_host(found.residual), wanted.residual, rtol=1e-6, atol=1e-8)
