@@ -8,11 +8,18 @@ Times are of the development machine (2 x86-64 cores, AVX-512). "Chosen" means n
 from __future__ import annotations
 
 # ---- what a machine does, beside a pass
+# Seconds of a thread for a pass: of a row, of a byte of dense rows, and of a stored value of sparse
+# ones, whose columns are gathered and scattered; that grows by as much with so many features, which
+# no cache holds. And what every request takes beside its work. Dense rows of 5 to 1,500 features
+# took 1.2 to 0.26 ns a value in float32, 1.4 to 0.42 in float64; sparse ones 1.5 to 3 up to 20,000
+# features, 3.1 with 100,000, 4.7 with 300,000, 6 to 10 with a million (one thread, 2026-11-28).
+ROW_SECONDS, BYTE_OF_ROW_SECONDS, SPARSE_SECONDS = 1e-8, 0.06e-9, 1.5e-9
+CACHED_FEATURES, REQUEST_SECONDS = 200_000, 5e-5
 # Stored values of a row for which forming the Hessian adds one more pass; Hessians cost the square
-# of a row's length. Dense rows of 30 to 2,000 features gave 18 to 37; sparse rows of 5 to 100
-# values, whose products are scattered one by one, 4 to 6 where the Hessian fits into a core's
+# of a row's length. Dense rows of 30 to 1,500 features gave 15 to 25 (2026-11-28); sparse rows of 5
+# to 100 values, whose products are scattered one by one, 4 to 6 where the Hessian fits into a core's
 # cache, up to so many features, then 4.2 (700 features) to 1.5 (1,500) (2026-11-23).
-DENSE_HESSIAN_VALUES = 30.0
+DENSE_HESSIAN_VALUES = 20.0
 SPARSE_HESSIAN_VALUES, LARGE_HESSIAN_VALUES, CACHED_HESSIAN = 5.0, 3.0, 500
 # With K margins a row: a pass in passes of one margin, for each of them; and what the Hessian adds,
 # in passes with K margins, for each of the K - 1 other classes of a class: so much, and half the
@@ -47,26 +54,23 @@ FEW_FEATURES = 1000
 # Seconds of a thread for a Hessian and its factorisation that are no time to speak of: Newton's
 # method is then done in about 10 ms. Chosen.
 SMALL_SECONDS = 1e-3
-# Stored values that a thread takes as long for as for one entry of a vector of coefficients, which
-# NumPy reads or writes from memory. Chosen from the bytes moved: 8, and 12 of a sparse value that
-# also loads and stores an entry of the gradient.
-VECTOR_VALUES = 0.5
+# Seconds of a thread for one entry of a vector of coefficients that NumPy reads or writes: an
+# iteration of L-BFGS with ten pairs took 10 to 39 ns for each of 100,000 and 300,000 features
+# beside its pass, 32 to 80 of a million (2026-11-28).
+VECTOR_SECONDS = 0.25e-9
+# Seconds that an iteration of L-BFGS takes beside passes and vectors: 0.15 to 0.3 ms with 15 to 450
+# features (2026-11-28).
+ITERATION_SECONDS = 0.2e-3
 # Vectors of coefficients that one iteration reads or writes: counted in the code, 7 for each of the
 # two loops over 10 pairs of L-BFGS, and about 25 for a product of conjugate gradients (2026-11-22).
 LBFGS_VECTORS, TRON_VECTORS = 150.0, 25.0
-# The same of an epoch of dual ascent: 80 ns for each of 270,000 features, 25 for 211,000, on two
-# threads (2026-11-23).
+# The same of an epoch of dual ascent: 7 ns for each of 200,000 features on one thread; two, each
+# with a copy of the shared vector, took 25 to 80 (2026-11-23, 2026-11-28).
 EPOCH_VECTORS = 50.0
-# Passes of an epoch of dual ascent over long rows, and stored values of which every row takes the
-# time besides. Epochs took 1.4 to 5 passes on six data sets, most where rows are short
-# (2026-11-22).
-EPOCH_PASSES, EPOCH_ROW_VALUES = 1.5, 30.0
-# Seconds of a thread for one stored value in a pass, dense rows and sparse ones, whose columns are
-# gathered and scattered. Both as `auto` has taken them since 2026-11-22; where they were measured
-# is not recorded.
-DENSE_SECONDS, SPARSE_SECONDS = 0.25e-9, 2e-9
-# Seconds below which no pass is believed to be, since a request has work of its own. Chosen.
-LEAST_PASS_SECONDS = 1e-5
+# Seconds of a thread for an epoch of dual ascent: of a row, and of a stored value of dense and of
+# sparse rows. 90 to 250 ns for rows of 5 to 60 values, 350 of 220, 1,340 of 1,500; sparse ones 160
+# to 200 ns of 10 values, 230 to 260 of 40, 440 of 100 (one thread, 2026-11-28).
+EPOCH_ROW_SECONDS, EPOCH_DENSE_SECONDS, EPOCH_SPARSE_SECONDS = 1.3e-7, 0.8e-9, 3e-9
 # Seconds of a round of messages: of every round, of every worker's two messages, and of every byte
 # of them. From rounds with 1 to 16 worker processes on 2 cores: 1.6 to 19 ms with 28 numbers, 3.6
 # to 49 with 47,000, 54 to 605 with 1,000,000 (2026-11-22).
@@ -82,7 +86,7 @@ MOST_DECADES = 3.0
 # Iterations of Newton's method without samples, each with a Hessian, and how many more for each
 # decade of 1 + the curvature ratio: 1 to 3 below a ratio of 1, 3 to 6 at 10, 5 to 9 at 1,000, on
 # those problems. A quadratic takes one and proves it by another evaluation.
-NEWTON_STEPS, STEPS_PER_DECADE, QUADRATIC_STEPS = 3.5, 1.2, 2.0
+NEWTON_STEPS, STEPS_PER_DECADE, QUADRATIC_STEPS = 2.5, 1.2, 2.0
 # Hessians of Newton's method without a penalty, from the means of the levels of a factor that is
 # eliminated: 4 to 6 for counts, classes and gamma, 300 to 100,000 levels, to 1e-8 and 1e-9
 # (2026-11-28).
@@ -90,13 +94,17 @@ LEVEL_STEPS = 5.0
 # Newton's method that begins on samples of the rows: passes, Hessians of all rows, how many more
 # for each decade of the ratio, factorisations, rounds about all rows and about samples that do not
 # travel. Whole fits of 100,000 rows with 200 and 400 features (2026-11-22), and the drawn problems.
-SAMPLED_PASSES, SAMPLED_HESSIANS, HESSIANS_PER_DECADE = 4.0, 1.5, 0.5
+SAMPLED_PASSES, SAMPLED_HESSIANS, HESSIANS_PER_DECADE = 3.0, 1.0, 0.5
+# But where Hessians of all rows cost more, steps by that of the sample take these passes, and as
+# many for each decade of the ratio, and the samples this share of a Hessian. Chosen from 3 passes
+# of dense rows of 132 values and 7 of one-hot rows of 33 (2026-11-28).
+SAMPLE_STEPS, SAMPLE_HESSIANS = 2.0, 0.2
 SAMPLED_FACTORS, WHOLE_ROUNDS, SAMPLED_ROUNDS = 7.0, 4.0, 11.0
 # Epochs of dual ascent to a relative gap of 1e-6, and how many more for a curvature ratio of 1.
 # Grew from 6 to 25 over RCV1, epsilon, Criteo, rcv1_binary, amazon_reviews, news20 (2026-11-22).
 # With an L1 penalty besides 6 to 20 for ratios of 0.0006 to 1.2 on nine drawn problems
 # (2026-11-25).
-SDCA_EPOCHS, EPOCHS_PER_RATIO = 8.5, 5.0
+SDCA_EPOCHS, EPOCHS_PER_RATIO = 6.0, 6.0
 # Curvature ratio to which that holds.
 EASY_RATIO = 3.0
 # Relative suboptimality below which no cost is foreseen: float64 does not tell. Chosen.
@@ -106,20 +114,35 @@ EPOCH_ROUNDS = 2.0
 # Passes of TRON to 1e-6: these for easy rows, times (1 + curvature ratio) to this power. Medians of
 # 220 drawn problems were 7 to 13 below a ratio of 0.1, 18 at 1, 31 at 10, 46 at 100, 30 to 120
 # above (2026-11-23).
-TRON_PASSES, TRON_POWER = 15.0, 0.25
-# Passes of TRON over those of L-BFGS that are to be expected. On 17 drawn problems 0.5 to 3.4, 1.2
-# in the geometric mean (2026-11-22); more is chosen, since L-BFGS is the one that can be tried.
-TRON_PER_LBFGS = 1.6
+TRON_PASSES, TRON_RATIO, TRON_POWER = 8.0, 40.0, 0.3
+# Passes of TRON where L-BFGS takes so many iterations: this times a power of them, on 216 drawn
+# problems of two distributions; the logarithm of the rest has a deviation of 0.32. Then the same
+# where the Hessian of a sample may precondition, on 48 of them (2026-11-28).
+TRON_BESIDE, TRON_BESIDE_POWER = 1.65, 0.83
+# Share of that for least squares, whose model is exact: on 23 of them (2026-11-28).
+QUADRATIC_SHARE = 0.8
+HELD_BESIDE, HELD_BESIDE_POWER = 5.0, 0.45
+# Share of its cost that L-BFGS counts with, since its rate is seen while it runs, and others take
+# over where it is slow. Chosen.
+SEEN_COST = 0.8
+# Rows of that sample for each coefficient, and its largest share of all rows. Chosen.
+HESSIAN_SAMPLE_ROWS, LARGEST_SAMPLE = 10, 0.25
 
 # ---- L-BFGS, and the trial that foresees its iterations
-# Passes of L-BFGS after which a second-order method is to finish. Few problems were left then that
-# TRON did not end sooner: counts on nycflights, diabetes130, criteo (2026-11-22).
-LBFGS_PASSES = 60.0
-# But it goes on while its own rate foresees an end within this share of what the other method would
-# take, up to so many times the passes that it was given. Chosen.
-WORTH_ENDING, MOST_EXTENDED = 0.5, 2.0
+# Iterations of L-BFGS from which its own rate on all rows is believed: forecasts from 8 were within
+# 0.3 and 1.5 of what was taken on 80 % of 146 drawn problems, from 15 no better (2026-11-28). And
+# iterations of a problem of which nothing is known. Chosen.
+SEEN_ITERATIONS, TYPICAL_ITERATIONS = 8, 30.0
+# Slowing down that is believed: what the last half foresees over what all iterations do. Chosen.
+SLOWEST = 16.0
+# What is left of one method over what another is expected to take from there, at which that takes
+# over; and the passes that a method takes to begin. Chosen.
+HAND_OVER, BEGINNING = 1.25, 1.5
+# Share of TRON's passes that no point of another spares it: from points of 6, 10 and 16 iterations
+# of L-BFGS it took 0.95 of them in the mean, on 110 drawn problems (2026-11-28).
+NOT_SPARED = 0.6
 # Passes of a certain solver up to which L-BFGS, tried or not, is not expected to be faster. Chosen.
-FEW_PASSES = 10.0
+FEW_PASSES = 6.0
 # The same with a factor of thousands of levels, of which a sample has few rows each: of flights by
 # tail number, to 1e-9, 26 iterations were foreseen and more than 60 taken (2026-11).
 PASSES_UNTRIED = 60.0
@@ -129,7 +152,7 @@ DISTANT_PASSES = 50.0
 # Rows for each feature that a trial reads, up to a share of all rows: with fewer a sample is much
 # harder to fit than all rows are. Errors of forecasts on 48 drawn problems fell from samples of
 # 1/32 to those four times as large (2026-11-22); the numbers are chosen.
-TRIAL_ROWS, LARGEST_TRIAL = 10, 1 / 8
+TRIAL_ROWS, LARGEST_TRIAL = 10, 1 / 16
 # Where fewer rows would do: a share of all rows, but at least and at most so many stored values.
 # Chosen.
 TRIAL_SHARE, LEAST_TRIAL_VALUES, MOST_TRIAL_VALUES = 1 / 32, 1e5, 1e6
@@ -168,9 +191,8 @@ LOST_ROUNDS = 5
 SECOND_PER_EPOCH, LEAST_SECOND, MOST_SECOND, MOST_HINGE = 5.0, 200.0, 500.0, 5000.0
 # Proximal points of a hinge take so many times the Newton steps of a smooth loss. Chosen.
 PROXIMAL_FACTOR = 5.0
-# Hessians that Newton's method forms to finish what dual ascent began, and epochs in whose time
-# TRON does. Chosen.
-FINISH_STEPS, TRON_FINISH_EPOCHS = 4.5, 25.0
+# Epochs between which a rate of dual ascent is believed, at least. Chosen.
+SEEN_EPOCHS = 3
 
 # ---- losses with corners
 # Passes of proximal points from the start, and Hessians that they form: 14 to 50 passes in all for

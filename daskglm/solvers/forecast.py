@@ -12,12 +12,13 @@ from daskglm.objectives.primal import Objective
 from daskglm.solvers import costs
 
 
-def iterations_left(errors: Sequence[float], tol: float) -> float:
-    """Foresee the iterations to `tol`, by the rate of the last `costs.RATE_WINDOW` errors.
+def iterations_left(
+    errors: Sequence[float], tol: float, window: int = costs.RATE_WINDOW
+) -> float:
+    """Foresee the iterations to `tol`, by the rate of the last `window` errors.
 
     Infinite if errors do not fall, are too few, or not all known.
     """
-    window = costs.RATE_WINDOW
     if errors and errors[-1] <= tol:
         return 0.0
     if len(errors) <= window or not 0.0 < errors[-1] < errors[-1 - window] < math.inf:

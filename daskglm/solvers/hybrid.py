@@ -20,6 +20,7 @@ from daskglm.solvers.forecast import iterations_left, relative_error
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.lbfgs import lbfgs
 from daskglm.solvers.newton import cost as newton_cost
+from daskglm.solvers.newton import from_here as newton_from_here
 from daskglm.solvers.newton import newton
 from daskglm.solvers.output_lbfgs import output_lbfgs
 from daskglm.solvers.proximal_point import proximal_points
@@ -72,6 +73,7 @@ def sdca_then_newton(
     if state is not None and saved is None:
         return (yield from _second(objective, dual, w, math.inf)) or Reason.NO_PROGRESS
 
+    second = _second_epochs(Workload.of(objective, tol))
     gaps: list[float] = []
     ascent = sdca(objective, w, tol=tol, dual=dual, state=state, **options)
     above = 0  # rounds in turn whose value is above that of w = 0
@@ -91,9 +93,10 @@ def sdca_then_newton(
         gaps.append(float(point.gap or 0.0) / max(abs(point.value), np.finfo(float).tiny))
         above = 0 if point.value <= dual.at_zero else above + 1
         # no rate is known of the first ones
-        left = iterations_left(gaps, tol) if len(gaps) > costs.RATE_WINDOW else 0.0
+        seen = min(len(gaps) - 1, costs.RATE_WINDOW)
+        left = iterations_left(gaps, tol, seen) if seen >= costs.SEEN_EPOCHS else 0.0
         lost = above >= costs.LOST_ROUNDS
-        if allowed and (lost or left > patience * _second_epochs(objective, smooth=smooth)):
+        if allowed and (lost or left > patience * second):
             passes = min(
                 max(costs.SECOND_PER_EPOCH * left, costs.LEAST_SECOND),
                 costs.MOST_SECOND if smooth else costs.MOST_HINGE,
@@ -117,10 +120,9 @@ def lbfgs_then_second_order(
 ) -> Iterates:
     """L-BFGS; if `auto` chose it, a second-order method finishes solves that take long.
 
-    The passes that L-BFGS needs are uncertain, those of Newton's method are not. So TRON takes over
-    after `costs.LBFGS_PASSES`, and Newton's method once as many passes are spent as it would have
-    cost from the start: at worst about twice its cost, or three times if L-BFGS seemed to be near
-    its end. For several margins a row `output_lbfgs` takes its place, to the end.
+    The passes that L-BFGS needs are uncertain. So its own rate on all rows foresees what is left, and
+    TRON or Newton's method takes over once that is more than they are expected to take from there.
+    TRON in turn is given the passes of Newton's method from the start. For several margins a row `output_lbfgs` takes its place, to the end.
 
     Parameters
     ----------
@@ -142,9 +144,7 @@ def lbfgs_then_second_order(
         steps = lbfgs(objective, w, **state)
         if not automatic:
             return (yield from steps)
-        most = min(costs.LBFGS_PASSES, certain)
-        after = min(workload.tron_passes, certain)
-        reason, last = yield from _to_its_end(most, after, objective, steps, tol)
+        reason, last, by_newton = yield from _while_it_pays(workload, objective, steps)
         if last is None or reason is not None:
             return reason or Reason.NO_PROGRESS
         w, state = last.w, {}
@@ -163,36 +163,41 @@ def lbfgs_then_second_order(
     return reason or Reason.NO_PROGRESS
 
 
-def _to_its_end(
-    passes: float,
-    after: float,
-    objective: Objective,
-    iterates: Iterates,
-    tol: float,
-) -> Generator[Iterate, None, tuple[Reason | None, Point | None]]:
-    """Pass on iterates as `_up_to`, and more while L-BFGS is nearer its end than another method.
+def _while_it_pays(
+    workload: Workload, objective: Objective, iterates: Iterates
+) -> Generator[Iterate, None, tuple[Reason | None, Point | None, bool]]:
+    """Pass on iterates of L-BFGS while it is nearer its end than other methods.
 
-    The other method takes `after` passes.
+    Returns why it ended, None if it did not, the last point, and whether Newton's method is the
+    one that is expected to end first.
     """
-    start, last = objective.passes, None
+    tol, last = workload.tol, None
     errors: list[float] = []
     first = 0.0
     while True:
-        spent = objective.passes - start
-        if spent >= passes:
-            left = iterations_left(errors, tol) * spent / max(len(errors), 1)
-            near = left <= costs.WORTH_ENDING * after and spent < costs.MOST_EXTENDED * passes
-            if not near:
-                iterates.close()
-                return None, last
         try:
             iterate = next(iterates)
         except StopIteration as end:
-            return end.value, last
+            return end.value, last, False
         last = iterate.point
         first = first or last.gradient_norm
-        errors.append(relative_error(objective, last, first))
+        error = relative_error(objective, last, first)
+        errors.append(min(error, errors[-1]) if errors else error)
         yield iterate
+        taken = len(errors) - 1
+        if taken < costs.SEEN_ITERATIONS:
+            continue
+        # rates of the last half are those of halts at times, the mean rate sees no slowing down
+        left = iterations_left(errors, tol, window=taken)
+        lately = iterations_left(errors, tol, window=taken // 2)
+        left = math.sqrt(left * min(lately, costs.SLOWEST * left))
+        share = math.log(max(errors[-1] / tol, 1.0)) / math.log(max(errors[0] / tol, math.e))
+        spared = (1.0 - costs.NOT_SPARED) * (1.0 - share)
+        by_tron = costs.BEGINNING + (1.0 - spared) * workload.tron_beside(taken + left)
+        by_newton = newton_from_here(workload, share)
+        if left * workload.lbfgs_iteration > costs.HAND_OVER * min(by_tron, by_newton):
+            iterates.close()
+            return None, last, by_newton < by_tron
 
 
 def _up_to(
@@ -238,13 +243,10 @@ def _second(
     return (yield from _up_to(passes, objective, bounded(lambda: dual, first, steps), **changes))[0]
 
 
-def _second_epochs(objective: Objective, *, smooth: bool) -> float:
+def _second_epochs(workload: Workload) -> float:
     """Foresee the time that the second method takes, in epochs."""
-    epochs = costs.TRON_FINISH_EPOCHS
-    if objective.n_features <= costs.LARGEST_HESSIAN or objective.blocks:
-        gram = Workload.of(objective).gram
-        epochs = costs.FINISH_STEPS * (1.0 + gram / costs.EPOCH_PASSES)
-    return epochs if smooth else costs.PROXIMAL_FACTOR * epochs
+    passes = min(newton_from_here(workload, 1.0), workload.tron_passes)
+    return (1.0 if workload.smooth else costs.PROXIMAL_FACTOR) * passes / workload.epoch
 
 
 def lbfgs_cost(workload: Workload) -> float:
@@ -252,12 +254,13 @@ def lbfgs_cost(workload: Workload) -> float:
 
     They are at most those after which another method takes over, and that method's.
     """
-    by_tron = workload.tron_passes * workload.tron_product
     if workload.outputs > 1:
         return costs.OUTPUT_LBFGS_PASSES * workload.lbfgs_iteration + workload.class_blocks
-    second = min(by_tron, newton_cost(workload))
-    most = costs.LBFGS_PASSES * workload.lbfgs_iteration + second
-    return min(workload.trials.get("lbfgs", math.inf) * workload.lbfgs_iteration, most)
+    second = min(workload.tron_passes, newton_cost(workload))
+    iterations = min(workload.lbfgs_iterations, costs.SEEN_ITERATIONS)
+    rest = workload.lbfgs_iterations - iterations
+    passes = iterations * workload.lbfgs_iteration + min(rest * workload.lbfgs_iteration, second)
+    return (1.0 if workload.quadratic else costs.SEEN_COST) * passes
 
 
 def sdca_cost(workload: Workload) -> float:
@@ -267,9 +270,9 @@ def sdca_cost(workload: Workload) -> float:
     """
     if not workload.smooth:
         return costs.CORNER_EPOCHS * workload.digits * workload.epoch
-    if workload.curvature_ratio > costs.EASY_RATIO:
+    if workload.row_ratio > costs.EASY_RATIO:
         return math.inf
-    epochs = costs.SDCA_EPOCHS + costs.EPOCHS_PER_RATIO * workload.curvature_ratio
+    epochs = costs.SDCA_EPOCHS + costs.EPOCHS_PER_RATIO * workload.row_ratio
     return workload.digits * epochs * workload.epoch
 
 

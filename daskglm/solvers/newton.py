@@ -324,12 +324,24 @@ def cost(workload: Workload) -> float:
     sizes = sample_sizes(summary, workload.size, workload.tol, outputs=workload.outputs)
     if workload.samples and sizes and not workload.starts_at_levels:
         more = 0.0 if workload.quadratic else costs.HESSIANS_PER_DECADE * workload.decades
-        hessians = (costs.SAMPLED_HESSIANS + more) * workload.gram
+        hessians = min(
+            (costs.SAMPLED_HESSIANS + more) * workload.gram,
+            costs.SAMPLE_STEPS * (1.0 + workload.decades)
+            + costs.SAMPLE_HESSIANS * workload.gram,
+        )
         factors = costs.SAMPLED_FACTORS * (workload.factorisation + entry_passes(summary))
         rounds = workload.rounds(costs.WHOLE_ROUNDS)
         rounds += workload.sample_rounds(sizes, costs.SAMPLED_ROUNDS)
         return costs.SAMPLED_PASSES + hessians + factors + rounds
     return steps * (1.0 + workload.gram + workload.factorisation + workload.rounds())
+
+
+def from_here(workload: Workload, share: float) -> float:
+    """Foresee the passes from a point that has this share of the digits to go."""
+    if not math.isfinite(cost(workload)):
+        return math.inf
+    hessians = 1.0 + share * (workload.newton_steps - 1.0)
+    return hessians * (1.0 + workload.gram + workload.factorisation + workload.rounds())
 
 
 SPEC = SolverSpec("newton", newton, max_iter=100, settings=("tol",), forms_hessian=True, cost=cost)

@@ -42,16 +42,18 @@ def choose(
 
     certain = min((cost for name, cost in expected.items() if name != TRIED), default=math.inf)
     few = costs.PASSES_UNTRIED if workload.blocks else costs.FEW_PASSES * (1.0 + workload.rounds())
-    if TRIED not in expected or not workload.trial_share or certain <= few:
+    if certain <= few:
+        return _least(workload, {name: c for name, c in expected.items() if name != TRIED})
+    if TRIED not in expected or not workload.trial_share:
         return _least(workload, expected)
-    most = expected[TRIED]
+    most = math.inf
     # where a trial takes the rounds of a solve
     if workload.remote and not workload.travels([workload.trial_share]):
-        most = min(most, costs.DISTANT_PASSES * (1.0 + workload.rounds()))
+        most = costs.DISTANT_PASSES * (1.0 + workload.rounds())
     if certain >= most:
         why = "too much for dual ascent, and too many features for a Hessian"
-        by_tron = costs.TRON_PER_LBFGS * workload.tron_product
-        if by_tron < workload.lbfgs_iteration:
+        typical = costs.TYPICAL_ITERATIONS
+        if workload.tron_beside(typical) < typical * workload.lbfgs_iteration:
             return "tron", f"{_shape(workload)}: {why}; vectors cost more than rows"
         return TRIED, f"{_shape(workload)}: {why}"
 
@@ -81,15 +83,16 @@ def trial(objective: Objective, workload: Workload, enough: float = 0.0) -> floa
         first = first or iterate.point.gradient_norm
         error = relative_error(part, iterate.point, first)
         errors.append(min(error, errors[-1]) if errors else error)
-        foreseen = len(errors) + iterations_left(errors, workload.tol)
+        # the mean rate so far: that of the last iterations may be that of a halt
+        seen = max(len(errors) - 1, costs.RATE_WINDOW)
+        foreseen = len(errors) + iterations_left(errors, workload.tol, window=seen)
         if errors[-1] <= workload.tol:
             return foreseen
         worth = len(errors) * share >= costs.TRIAL_STAKE * enough
         if worth and foreseen <= costs.SURE_SHARE * enough:
             return foreseen
-    if len(errors) <= costs.TRIAL_ITERATIONS:  # no lower value was to be found
-        return len(errors)
-    return len(errors) + iterations_left(errors, workload.tol)
+    # else no lower value was to be found
+    return foreseen if len(errors) > costs.TRIAL_ITERATIONS else len(errors)
 
 
 def _costs(workload: Workload) -> dict[str, float]:

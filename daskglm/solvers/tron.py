@@ -33,8 +33,6 @@ LENGTHEN = 2.0
 # Shares of the Hessian's diagonal in the preconditioner that are tried, the rest being the
 # identity; LIBLINEAR takes the second.
 MIXTURES = (0.5, 0.01)
-# Largest share of all rows of the sample whose Hessian preconditions. Chosen.
-LARGEST_SHARE = 0.25
 # Products after which the preconditioner is reviewed; the number doubles each time it stays.
 REVIEW = 20.0
 # Part of a product that is saved where a dense preconditioner saves one: it costs the rest. Chosen.
@@ -183,10 +181,10 @@ class Preconditioner:
         large = facts.nonzeros >= costs.SAMPLED_VALUES
         self.tries = engine.capabilities.cheap_samples and large
 
-        # the Hessian of ten rows for each feature, where that is a small part of all rows. Chosen.
-        self.wide = 10 * d / max(facts.n_rows, 1)
+        # the Hessian of some rows for each feature, where that is a small part of all rows
+        self.wide = costs.HESSIAN_SAMPLE_ROWS * d / max(facts.n_rows, 1)
         self.drawn = Soon(Drawn(self.wide, 11), 1)
-        few = self.wide <= LARGEST_SHARE and d <= costs.LARGEST_HESSIAN
+        few = self.wide <= costs.LARGEST_SAMPLE and d <= costs.LARGEST_HESSIAN
         samples = engine.capabilities.answers_samples and large
         self.factors = samples and objective.is_penalised and few
         # to add up and factorise it doubles its cost with 1,000 features. Chosen.
@@ -289,16 +287,12 @@ def _next_radius(radius: float, taken: RegionStep, actual: float, predicted: flo
 
 
 def cost(workload: Workload) -> float:
-    """Foresee the passes that TRON takes.
-
-    If a trial of L-BFGS is possible they follow from its iterations, once it is made.
-    """
+    """Foresee the passes that TRON takes, after a trial of L-BFGS if that is possible."""
     if workload.outputs > 1:
         return math.inf  # its preconditioners take classes apart: 523 passes where Newton took 20
-    if not workload.trial_share:
-        return workload.tron_passes * workload.tron_product
-    iterations = workload.trials.get("lbfgs", math.inf)
-    return costs.TRON_PER_LBFGS * iterations * workload.tron_product
+    if workload.trial_share and not workload.trials:
+        return math.inf  # until it is made
+    return workload.tron_passes
 
 
 SPEC = SolverSpec("tron", tron, max_iter=1000, settings=("tol",), cost=cost)

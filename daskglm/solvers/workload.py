@@ -116,7 +116,9 @@ class Workload:
         whole, stored = cls.of(part.objective), part.objective.rows.meter.stored
         assert stored is not None
         width = len(part.columns) // max(whole.outputs - 1, 1)
-        summary = replace(whole.summary, n_features=width, nonzeros=stored)
+        known = whole.summary
+        nbytes = known.nbytes * stored // max(known.nonzeros, 1)
+        summary = replace(known, n_features=width, nonzeros=stored, nbytes=nbytes)
         return replace(whole, summary=summary)
 
     @property
@@ -155,7 +157,7 @@ class Workload:
         # a Gram for each class, where a Hessian has one for each pair
         grams = share * d / costs.OUTPUT_HESSIAN_VALUES
         seconds = self.outputs * costs.SOLVE_SECONDS * d**3
-        factors = seconds / (max(self.summary.nonzeros, 1) * self.value_seconds)
+        factors = seconds / self.pass_seconds
         return costs.BLOCK_RENEWALS * (share + grams + factors)
 
     @property
@@ -172,7 +174,7 @@ class Workload:
                 seconds += costs.PRODUCTS * costs.PRODUCT_SECONDS * stored
             else:
                 seconds += costs.PAIR_SECONDS * pairs * (pairs / sizes.levels + sizes.kept)
-        return seconds / (max(self.summary.nonzeros, 1) * self.value_seconds)
+        return seconds / self.pass_seconds
 
     @property
     def forms_hessian(self) -> bool:
@@ -192,6 +194,18 @@ class Workload:
         return min(math.log10(1.0 + self.curvature_ratio), costs.MOST_DECADES)
 
     @property
+    def row_ratio(self) -> float:
+        """Curvature ratio by which dual ascent is measured: less where rows are nearly orthogonal.
+
+        The least eigenvalue of the Gram of n random rows of d features is the share
+        (1 - sqrt(n / d))^2 of a row's square (Marchenko & Pastur 1967).
+        """
+        n, d = self.summary.n_rows, max(self.n_features, 1)
+        apart = max(1.0 - math.sqrt(n / d), 0.0) ** 2
+        ratio = self.curvature_ratio
+        return ratio / (1.0 + apart * ratio) if math.isfinite(ratio) else ratio
+
+    @property
     def newton_steps(self) -> float:
         """Hessians that Newton's method forms on all rows."""
         if self.quadratic:
@@ -202,20 +216,54 @@ class Workload:
 
     @property
     def tron_passes(self) -> float:
-        """Products with the Hessian and points of TRON."""
-        return costs.TRON_PASSES * 10.0 ** (costs.TRON_POWER * self.decades)
+        """Passes of TRON: by the iterations of L-BFGS that a trial foresees, or by the ratio."""
+        return self.tron_beside(self.lbfgs_iterations)
+
+    @property
+    def lbfgs_iterations(self) -> float:
+        """Iterations of L-BFGS that a trial foresees, or the curvature ratio."""
+        ratio = costs.TRON_RATIO * (10.0**self.decades - 1.0)
+        by_tron = costs.TRON_PASSES * (1.0 + ratio) ** costs.TRON_POWER
+        usual = (by_tron / costs.TRON_BESIDE) ** (1.0 / costs.TRON_BESIDE_POWER)
+        return self.trials.get("lbfgs", usual)
+
+    def tron_beside(self, iterations: float) -> float:
+        """Return the passes that TRON takes where L-BFGS takes so many iterations."""
+        products = costs.TRON_BESIDE * iterations**costs.TRON_BESIDE_POWER
+        products *= costs.QUADRATIC_SHARE if self.quadratic else 1.0
+        passes = products * self.tron_product
+        d, n = self.size, max(self.summary.n_rows, 1)
+        share = costs.HESSIAN_SAMPLE_ROWS * d / n
+        large = self.summary.nonzeros >= costs.SAMPLED_VALUES
+        if not (self.samples and large and share <= costs.LARGEST_SAMPLE and self.penalised):
+            return passes
+        if d > costs.LARGEST_HESSIAN:
+            return passes
+        held = costs.HELD_BESIDE * iterations**costs.HELD_BESIDE_POWER * self.tron_product
+        return min(passes, held + share * self.gram + self.factorisation)
 
     @property
     def is_small(self) -> bool:
         """Whether a Hessian and its factorisation take no time to speak of."""
         passes = self.gram + self.factorisation
-        return passes * self.summary.nonzeros * self.value_seconds <= costs.SMALL_SECONDS
+        return passes * self.pass_seconds <= costs.SMALL_SECONDS
 
     @property
-    def value_seconds(self) -> float:
-        """Seconds of a thread for one stored value in a pass."""
-        seconds = costs.SPARSE_SECONDS if self.summary.sparse else costs.DENSE_SECONDS
-        return seconds * (1.0 if self.outputs == 1 else costs.OUTPUT_PASS * self.outputs)
+    def pass_seconds(self) -> float:
+        """Seconds of a thread for a pass."""
+        return costs.REQUEST_SECONDS + self._rows_seconds
+
+    @property
+    def _rows_seconds(self) -> float:
+        """Seconds of a thread for the rows in a pass."""
+        summary = self.summary
+        if summary.sparse:
+            wide = 1.0 + self.n_features / costs.CACHED_FEATURES
+            values = summary.nonzeros * costs.SPARSE_SECONDS * wide
+        else:
+            values = summary.nbytes * costs.BYTE_OF_ROW_SECONDS
+        outputs = 1.0 if self.outputs == 1 else costs.OUTPUT_PASS * self.outputs
+        return outputs * (values + summary.n_rows * costs.ROW_SECONDS)
 
     @property
     def digits(self) -> float:
@@ -225,14 +273,17 @@ class Workload:
     @property
     def epoch(self) -> float:
         """Passes that an epoch of dual ascent costs: every row has work of its own."""
-        own = costs.EPOCH_ROW_VALUES / max(self.summary.per_row, 1.0)
+        sparse, rows = self.summary.sparse, self.summary.n_rows
+        value = costs.EPOCH_SPARSE_SECONDS if sparse else costs.EPOCH_DENSE_SECONDS
+        seconds = costs.EPOCH_ROW_SECONDS * rows + value * self.summary.nonzeros
         vectors = self.vectors(costs.EPOCH_VECTORS)
-        return costs.EPOCH_PASSES + own + vectors + self.rounds(costs.EPOCH_ROUNDS)
+        return seconds / self.pass_seconds + vectors + self.rounds(costs.EPOCH_ROUNDS)
 
     @property
     def lbfgs_iteration(self) -> float:
         """Passes that an iteration of L-BFGS costs."""
-        return 1.0 + self.vectors(costs.LBFGS_VECTORS) + self.rounds()
+        own = costs.ITERATION_SECONDS / self.pass_seconds
+        return 1.0 + own + self.vectors(costs.LBFGS_VECTORS) + self.rounds()
 
     @property
     def tron_product(self) -> float:
@@ -248,15 +299,15 @@ class Workload:
             min(costs.TRIAL_SHARE, costs.MOST_TRIAL_VALUES / values),
             costs.LEAST_TRIAL_VALUES / values,
         )
-        share = min(max(least, min(rows, costs.LARGEST_TRIAL)), 1.0)
+        share = max(least, min(rows, costs.LARGEST_TRIAL))
         # a sample has few rows of each level, which go off to infinity if they are alike
         tells = share * values >= costs.TRIAL_FEATURE_VALUES * self.size and self.outputs == 1
-        tells = tells and not self.starts_at_levels
+        tells = tells and share <= costs.LARGEST_TRIAL and not self.starts_at_levels
         return share if self.samples and tells else 0.0
 
     def vectors(self, count: float) -> float:
         """Passes that reading or writing `count` vectors of coefficients costs beside the rows."""
-        return count * costs.VECTOR_VALUES * self.size / max(self.summary.nonzeros, 1)
+        return count * costs.VECTOR_SECONDS * self.size / self.pass_seconds
 
     def rounds(self, count: float = 1.0) -> float:
         """Passes that the messages of `count` requests cost; none within one process."""
@@ -281,8 +332,7 @@ class Workload:
 
     def _passes_of(self, seconds: float) -> float:
         """Passes that are as long as so many seconds."""
-        work = self.summary.nonzeros * self.value_seconds / self.threads
-        return seconds / max(work, costs.LEAST_PASS_SECONDS)
+        return seconds / (costs.REQUEST_SECONDS + self._rows_seconds / self.threads)
 
 
 def hessian_passes(

@@ -14,7 +14,8 @@ from tests.solvers.problems import make_objective
 
 def workload(n=100_000, d=100, per_row=None, **changes):
     per_row = d if per_row is None else per_row
-    summary = DataSummary(n, d, nonzeros=n * per_row, sparse=per_row < d)
+    nonzeros = n * per_row
+    summary = DataSummary(n, d, nonzeros=nonzeros, nbytes=8 * nonzeros, sparse=per_row < d)
     known = {"curvature_ratio": 1.0, **changes}
     return Workload(summary, d, **known)
 
