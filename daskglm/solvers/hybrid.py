@@ -260,7 +260,9 @@ def lbfgs_cost(workload: Workload) -> float:
     iterations = min(workload.lbfgs_iterations, costs.SEEN_ITERATIONS)
     rest = workload.lbfgs_iterations - iterations
     passes = iterations * workload.lbfgs_iteration + min(rest * workload.lbfgs_iteration, second)
-    return (1.0 if workload.quadratic else costs.SEEN_COST) * passes
+    # least squares are one system of TRON; without a penalty no bound tells the rate
+    is_seen = workload.penalised and not workload.quadratic
+    return (costs.SEEN_COST if is_seen else 1.0) * passes
 
 
 def sdca_cost(workload: Workload) -> float:

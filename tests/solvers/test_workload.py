@@ -56,15 +56,15 @@ def test_rounds_cost_passes_only_where_requests_leave_the_process():
 
 
 def test_samples_that_travel_cost_one_round_and_their_bytes():
-    far, shares = workload(n=1_000_000, remote=True), [0.01, 0.1]
+    far, shares = workload(remote=True), [0.01, 0.1]
     near = replace(far, travelling=64 * 2**20)
     assert workload().sample_rounds(shares, 11) == 0.0
     assert not far.travels(shares)
     assert far.sample_rounds(shares, 11) == far.rounds(11)
-    wide = replace(near, summary=replace(near.summary, nbytes=800_000_000))
+    wide = replace(near, summary=replace(near.summary, nbytes=1_600_000_000))
     assert near.travels(shares)
     assert near.rounds() < near.sample_rounds(shares, 11) < far.rounds(11)
-    assert not wide.travels(shares), "88 MB"
+    assert not wide.travels(shares), "176 MB"
     assert wide.sample_rounds(shares, 11) == far.rounds(11)
     cost = get_solver("newton").cost
     assert cost(replace(far, remote=False)) < cost(near) < cost(far)
