@@ -366,7 +366,13 @@ class Objective:
         return self.C * product + self.penalty.quadratic.hessian_vector(v)
 
     def column_sweeps(
-        self, point: Point, v: np.ndarray, slope: np.ndarray, wanted: float, most: int
+        self,
+        point: Point,
+        v: np.ndarray,
+        slope: np.ndarray,
+        wanted: float,
+        most: int,
+        more: np.ndarray | float = 0.0,
     ) -> tuple[np.ndarray, int]:
         """Descend on the model at an evaluated point along one coefficient after the other.
 
@@ -378,6 +384,8 @@ class Objective:
             Residual, a norm in the inverse of the Hessian's diagonal, at which to end.
         most : int
             Sweeps at most.
+        more : (size,) array or float
+            What is added to the Hessian's diagonal.
 
         Returns
         -------
@@ -385,8 +393,8 @@ class Objective:
             Where the sweeps led to, and their number. Cost: 1 pass for each.
         """
         assert point.diagonal is not None
-        kinks, ridge = self.penalty.kinks, self.penalty.quadratic.diagonal(self.size)
-        diagonal = np.where(point.diagonal > 0.0, point.diagonal, 1.0)
+        kinks, ridge = self.penalty.kinks, self.penalty.quadratic.diagonal(self.size) + more
+        diagonal = np.where(point.diagonal + more > 0.0, point.diagonal + more, 1.0)
         model = np.array([slope, diagonal, ridge, kinks.strengths, kinks.lower, kinks.upper])
         totals = self.ask(ColumnSweeps((point.token, point.w), self.C, v, model, wanted, most))
         return totals["v"], totals["sweeps"]

@@ -11,7 +11,7 @@ from daskglm.core.column_requests import ColumnSweeps
 from daskglm.core.view import ALL
 from daskglm.engines.local import Local
 from daskglm.objectives.primal import Objective
-from daskglm.solvers import costs
+from daskglm.solvers import costs, kinked_steps
 
 TOL = 1e-7
 
@@ -185,3 +185,16 @@ def test_workers_go_by_products(client, data, swept):
     assert not swept
     assert model.report_.relative_gap <= TOL
     assert model.report_.objective == pytest.approx(fit(X, y, C).report_.objective, rel=2 * TOL)
+
+
+def test_hinges_have_the_optimum_of_formed_hessians(monkeypatch, swept):
+    X, y = topics(400, 300, per_row=8, count=4, seed=2)
+    C = 1.0 / (0.1 * np.abs(X.T @ y).max())
+    how = {"loss": "hinge", "C": C, "l1_ratio": 1.0, "solver": "proximal", "tol": 1e-6}
+    formed = daskglm.fit(X, y, **how).report_
+    assert not swept
+    monkeypatch.setattr(kinked_steps, "MOST_FORMED", 1)
+    found = daskglm.fit(X, y, **how).report_
+    assert swept
+    assert found.relative_gap <= 1e-6
+    assert found.objective == pytest.approx(formed.objective, rel=2e-6)
