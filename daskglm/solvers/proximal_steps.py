@@ -170,6 +170,8 @@ def with_products(
         Bound on the suboptimality that is to be reached: no model is minimised farther.
     """
     before, how = None, FOR_PRODUCTS
+    # a copy by columns of all features is as large as the rows
+    swept = objective.sweeps_columns and objective.rows.view.columns is not None
     while True:
         yield Iterate(point)
         if products.are_dear(workload):
@@ -182,7 +184,7 @@ def with_products(
             point.w,
             objective.penalty.kinks,
             max(_share_left(point, tol, before), _share_wanted(point, wanted)),
-            products.sweeps_of(point) if objective.sweeps_columns else None,
+            products.sweeps_of(point) if swept else None,
         )
         fall = change_of_model(objective, point, found)
         if not fall < 0.0:

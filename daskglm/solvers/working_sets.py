@@ -121,8 +121,12 @@ def _last_digits(objective: Objective, point: Point, tol: float) -> Iterates:
 
 def _room(before: int, point: Point) -> int:
     """Return how many features the next working set may have: no fewer than the one before."""
-    growth = MOST_GROWTH if _is_full(point, before) else GROWTH
-    return max(before, growth * int(np.count_nonzero(point.w)))
+    nonzero = int(np.count_nonzero(point.w))
+    room = max(before, GROWTH * nonzero)
+    if not _is_full(point, before):
+        return room
+    # a set may be solved for anew, all features are not left again
+    return max(room, min(MOST_GROWTH * nonzero, int(WHOLE * point.objective.n_features)))
 
 
 def _is_full(point: Point, size: int) -> bool:

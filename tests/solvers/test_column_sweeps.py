@@ -107,6 +107,7 @@ def narrow(monkeypatch):
     monkeypatch.setattr(costs, "MODEL_PRODUCTS", 0.0)
     monkeypatch.setattr(costs, "SMALL_SECONDS", 0.0)
     monkeypatch.setattr("daskglm.solvers.working_sets.LAST_PRODUCTS", 0.0)
+    monkeypatch.setattr("daskglm.solvers.working_sets.WHOLE", 1.0)
 
 
 def hostile(kind):
