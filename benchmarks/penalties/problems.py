@@ -17,6 +17,7 @@ from scipy.special import expit
 
 from benchmarks.datasets import problems as datasets
 from benchmarks.datasets.snap_ml import criteo_like, rcv1_like, susy_like
+from benchmarks.datasets.topics import topics_like
 from benchmarks.families.problems import one_hot
 
 # Columns of the gaussian path, and the share of them that targets depend on.
@@ -143,6 +144,7 @@ DRAWS = {
     "counts": counts,
     "amounts": amounts,
     "rcv1": rcv1_like,
+    "topics": topics_like,
     "news20": news20_rows,
     "criteo": criteo_like,
 }

@@ -168,7 +168,7 @@ RACES = (
     | _means("gamma", "amounts")
     | {
         f"{draw}-l1-{share}": _wide(draw, rows, share)
-        for draw, rows in (("rcv1", 200_000), ("news20", 20_000))
+        for draw, rows in (("rcv1", 200_000), ("topics", 100_000), ("news20", 20_000))
         for share in (10, 100)
     }
     | {

@@ -61,6 +61,38 @@ class ColumnGram:
 
 
 @dataclass(frozen=True)
+class ColumnSweeps:
+    """Descend on a model along one coefficient after the other. 1 pass for every sweep.
+
+    For engines with `sweeps_columns`. A copy of the rows by columns is made once, in 1 pass.
+
+    Parameters
+    ----------
+    at : tuple of (int, (size,) array)
+        The point whose curvatures the model has: the token of its margins, and its coefficients.
+    C : float
+        What curvatures are multiplied by.
+    v : (size,) array
+        Where to start.
+    model : (6, size) float64 array
+        See `kernels.column_sweeps.sweep`.
+    wanted : float
+        Residual at which to end.
+    most : int
+        Sweeps at most.
+
+    Reply: v (size,), and sweeps.
+    """
+
+    at: tuple[int, np.ndarray]
+    C: float
+    v: np.ndarray = field(compare=False)
+    model: np.ndarray = field(compare=False)
+    wanted: float
+    most: int
+
+
+@dataclass(frozen=True)
 class ColumnSigns:
     """Count rows of each kind in which a column is above zero, and below it. 1 pass.
 

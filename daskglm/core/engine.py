@@ -37,6 +37,8 @@ class Capabilities:
         vectors.
     solves_trust_regions : bool
         Whether `TrustRegionStep` is answered.
+    sweeps_columns : bool
+        Whether `ColumnSweeps` is answered.
     """
 
     device: str
@@ -48,6 +50,7 @@ class Capabilities:
     threads: int = 1
     shares_memory: bool = False
     solves_trust_regions: bool = False
+    sweeps_columns: bool = False
 
 
 class Engine(Protocol):

@@ -15,7 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from daskglm.core.batch_requests import BatchRequest, GatheredRows
-from daskglm.core.column_requests import ColumnGram, ColumnMoments, ColumnSigns, ColumnTargets
+from daskglm.core.column_requests import (
+    ColumnGram,
+    ColumnMoments,
+    ColumnSigns,
+    ColumnSweeps,
+    ColumnTargets,
+)
 from daskglm.core.inference_requests import ClusterSums, InferenceRequest
 from daskglm.core.level_blocks import LevelBlocks, LevelPairs, PairKeys
 from daskglm.core.sample_requests import DrawnRows, DrawRows
@@ -456,6 +462,7 @@ Request = (
     | ColumnMoments
     | ColumnGram
     | ColumnSigns
+    | ColumnSweeps
     | ColumnTargets
     | DrawRows
     | DualRequest

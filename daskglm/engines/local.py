@@ -82,6 +82,7 @@ class Local:
             threads=shard.threads,
             shares_memory=in_memory,
             solves_trust_regions=shard.solves_trust_regions,
+            sweeps_columns=shard.sweeps_columns,
         )
         self.rounds = 0
         self.bytes_reduced = 0

@@ -21,6 +21,7 @@ from daskglm.certificates.bounds import Bounds, ByConvexity, Certify
 from daskglm.certificates.rounding import Norms
 from daskglm.certificates.tangent import ByTangent
 from daskglm.core.block_hessian import BlockHessian
+from daskglm.core.column_requests import ColumnSweeps
 from daskglm.core.device import Array, gpu, to_host
 from daskglm.core.engine import Engine
 from daskglm.core.inference_requests import InferenceSums
@@ -176,6 +177,13 @@ class Objective:
         """Whether subproblems of a trust region may be solved where the rows are."""
         there = self.engine.capabilities.solves_trust_regions
         return there and not (self.margins.on_host or self.bounded.any_penalty)
+
+    @property
+    def sweeps_columns(self) -> bool:
+        """Whether models are minimised along one coefficient after the other where the rows are."""
+        there = self.engine.capabilities.sweeps_columns
+        separable = self.penalty.quadratic.is_diagonal and not self.penalty.is_grouped
+        return there and separable and self.margins.moves_alike
 
     @property
     def has_dual(self) -> bool:
@@ -357,6 +365,40 @@ class Objective:
         totals = self.ask(self.margins.asked(HessianVector(v, (point.token, point.w))))
         product = self.margins.product(totals, point, v)
         return self.C * product + self.penalty.quadratic.hessian_vector(v)
+
+    def column_sweeps(
+        self,
+        point: Point,
+        v: np.ndarray,
+        slope: np.ndarray,
+        wanted: float,
+        most: int,
+        more: np.ndarray | float = 0.0,
+    ) -> tuple[np.ndarray, int]:
+        """Descend on the model at an evaluated point along one coefficient after the other.
+
+        Parameters
+        ----------
+        v, slope : (size,) arrays
+            Where to start, and the gradient of the model's quadratic there.
+        wanted : float
+            Residual, a norm in the inverse of the Hessian's diagonal, at which to end.
+        most : int
+            Sweeps at most.
+        more : (size,) array or float
+            What is added to the Hessian's diagonal.
+
+        Returns
+        -------
+        tuple of (size,) array and int
+            Where the sweeps led to, and their number. Cost: 1 pass for each.
+        """
+        assert point.diagonal is not None
+        kinks, ridge = self.penalty.kinks, self.penalty.quadratic.diagonal(self.size) + more
+        diagonal = np.where(point.diagonal + more > 0.0, point.diagonal + more, 1.0)
+        model = np.array([slope, diagonal, ridge, kinks.strengths, kinks.lower, kinks.upper])
+        totals = self.ask(ColumnSweeps((point.token, point.w), self.C, v, model, wanted, most))
+        return totals["v"], totals["sweeps"]
 
     def trust_region_step(
         self, point: Point, metric: Array, radius: float, share: float

@@ -35,7 +35,13 @@ MOST_OF_MODEL = 500
 # is small; ten times as many before. Chosen.
 MOST_ROUNDS, MOST_IDLE = 500, 10
 
+# Sweeps over the coefficients before conjugate gradients take over, at most. Chosen.
+MOST_SWEEPS = 20
+
 Product = Callable[[np.ndarray], np.ndarray]
+# of a point, the gradient of the model's quadratic there, a residual to reach and a number of
+# sweeps at most: where coordinate descent leads to, and the number of its sweeps
+Sweeps = Callable[[np.ndarray, np.ndarray, float, int], tuple[np.ndarray, int]]
 
 
 def minimise_by_products(
@@ -45,6 +51,7 @@ def minimise_by_products(
     w: np.ndarray,
     kinks: Kinks,
     share: float,
+    sweeps: Sweeps | None = None,
 ) -> Minimum:
     """Minimise g'(v - w) + 1/2 (v - w)' H (v - w) + kinks(v) over v.
 
@@ -56,12 +63,14 @@ def minimise_by_products(
         That of H.
     gradient, w, kinks, share
         As of `descent.minimise`.
+    sweeps : callable, optional
+        Coordinate descent, which takes the place of proximal gradient steps.
 
     Returns
     -------
     Minimum
     """
-    return _Model(product, diagonal, gradient, w, kinks).minimise(share)
+    return _Model(product, diagonal, gradient, w, kinks, sweeps).minimise(share)
 
 
 class _Model:
@@ -74,8 +83,10 @@ class _Model:
         gradient: np.ndarray,
         w: np.ndarray,
         kinks: Kinks,
+        sweeps: Sweeps | None,
     ) -> None:
         self.multiply, self.kinks, self.products = product, kinks, 0
+        self.sweeps = sweeps
         self.scale = np.where(diagonal > 0.0, diagonal, 1.0)
         # one number for a group, whose minimum in this metric is known
         self.metric = self.scale.copy()
@@ -98,8 +109,11 @@ class _Model:
                 break
             if self.products >= MOST_OF_MODEL:
                 break
-            for _ in range(GRADIENT_STEPS):
-                self._gradient_step()
+            if self.sweeps is None:
+                for _ in range(GRADIENT_STEPS):
+                    self._gradient_step()
+            else:
+                self._sweep(self.sweeps, wanted)
             residual = self._left()
             if residual > wanted:
                 self._step_on_free(wanted)
@@ -124,6 +138,14 @@ class _Model:
         sizes = (np.abs(self.gradient) + self.kinks.strengths) / root
         sizes += root * np.abs(self.v - self.begin)
         return 4.0 * UNIT * float(np.linalg.norm(sizes))
+
+    def _sweep(self, sweeps: Sweeps, wanted: float) -> None:
+        """Descend along one coefficient after the other, until that gets on slowly."""
+        to, count = sweeps(self.v, self.slope, 0.5 * wanted, MOST_SWEEPS)
+        self.products += count
+        step = to - self.v
+        if step.any():
+            self.v, self.slope = to, self.slope + self.product(step)
 
     def _gradient_step(self) -> None:
         """Take a proximal gradient step as long as the curvature along it allows."""

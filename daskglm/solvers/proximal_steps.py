@@ -14,7 +14,7 @@ from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
 from daskglm.objectives.quadratic_model import predicted, with_same_hessian
 from daskglm.penalties.descent import Minimum, minimise
-from daskglm.penalties.product_descent import minimise_by_products
+from daskglm.penalties.product_descent import Sweeps, minimise_by_products
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import ROUNDING, backtrack
 from daskglm.solvers.newton import is_inexact, keeps_margins
@@ -30,6 +30,9 @@ HIDDEN_STEPS = 2
 # Shares of its diagonal that are added to a Hessian by which rounding leads astray (Levenberg and
 # Marquardt), one after another. Chosen.
 DAMPINGS = (1e-10, 1e-6, 1e-2)
+# Share of what is wanted of the bound to which the residual falls, since bounds are by the largest
+# entry. Chosen.
+ENOUGH = 0.2
 # Coefficients whose Hessian may be formed at most: 200 MB. Chosen.
 MOST_FORMED = 5000
 # By how many times products may cost more than the Hessians instead, of so many models at most:
@@ -123,6 +126,18 @@ class Products:
 
         return product
 
+    def sweeps_of(self, point: Point) -> Sweeps:
+        """Return coordinate descent on the model at a point, whose sweeps count as products."""
+
+        def sweeps(
+            v: np.ndarray, slope: np.ndarray, wanted: float, most: int
+        ) -> tuple[np.ndarray, int]:
+            found = point.objective.column_sweeps(point, v, slope, wanted, most)
+            self.count += found[1]
+            return found
+
+        return sweeps
+
     def are_dear(self, workload: Workload) -> bool:
         """Return whether to form the Hessian, which may be formed, from now on."""
         if workload.size > MOST_FORMED:
@@ -132,7 +147,12 @@ class Products:
 
 
 def with_products(
-    objective: Objective, point: Point, tol: float, workload: Workload, products: Products
+    objective: Objective,
+    point: Point,
+    tol: float,
+    workload: Workload,
+    products: Products,
+    wanted: float,
 ) -> Iterates:
     """Iterate with products of Hessians, which are not formed. Cost: 1 pass per product.
 
@@ -146,8 +166,12 @@ def with_products(
         Of the objective.
     products : Products
         Of this solve.
+    wanted : float
+        Bound on the suboptimality that is to be reached: no model is minimised farther.
     """
     before, how = None, FOR_PRODUCTS
+    # a copy by columns of all features is as large as the rows
+    swept = objective.sweeps_columns and objective.rows.view.columns is not None
     while True:
         yield Iterate(point)
         if products.are_dear(workload):
@@ -159,7 +183,8 @@ def with_products(
             point.gradient,
             point.w,
             objective.penalty.kinks,
-            _share_left(point, tol, before),
+            max(_share_left(point, tol, before), _share_wanted(point, wanted)),
+            products.sweeps_of(point) if swept else None,
         )
         fall = change_of_model(objective, point, found)
         if not fall < 0.0:
@@ -203,6 +228,11 @@ def _share_left(point: Point, tol: float, before: Point | None) -> float:
     """
     rate = 1.0 if before is None else point.gradient_norm / max(before.gradient_norm, 1e-300)
     return max(FINEST * math.sqrt(min(tol, 1.0)), min(COARSEST, 0.9 * rate * rate))
+
+
+def _share_wanted(point: Point, wanted: float) -> float:
+    """Return the share of the residual below which the bound at a model's minimum is `wanted`."""
+    return ENOUGH * min(wanted / max(point.objective.bounds.nominal(point), 1e-300), COARSEST)
 
 
 def change_of_model(objective: Objective, point: Point, found: Minimum) -> float:

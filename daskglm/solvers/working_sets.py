@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,13 +25,23 @@ from daskglm.solvers.workload import Workload
 # Features of the first working set, and by how many times its nonzero coefficients a later one may
 # be larger. Chosen.
 FIRST_SET, GROWTH = 500, 3
+# Share of a set's coefficients from which it was too small if so many are not zero, and by how many
+# times these the next one may be larger: sweeps leave out at once what stays zero. Chosen.
+FULL, MOST_GROWTH = 0.6, 50
+# Share of its strength that pulls at a coefficient of zero which joins the set, if there is room:
+# many of these are wanted soon, and then nothing is copied again. Chosen.
+NEAR = 0.9
+# Violating features outside of a set, as a share of the coefficients that are not zero, up to which
+# the next one is solved to the end; and products that this takes: 20 to 90, of 400 to 13,000
+# coefficients (2026-11-28). Chosen from these.
+FEW_NEW, LAST_PRODUCTS = 0.02, 25.0
 # Share of all features from which a set is not worth a copy of its columns. Chosen.
 WHOLE = 0.5
 # Share of the bound at a point of all features to which the working set is solved. Chosen.
 SET_SHARE = 0.1
 # Features of a copy up to which it is not worth a smaller one, and the share of its features that
 # a set must have where there are more. Chosen.
-SMALL_COPY, LEAST_SHARE = 1000, 0.8
+SMALL_COPY, LEAST_SHARE = 1000, 0.6
 # Sets in a row that do not lower the objective, after which rounding is reached. Chosen.
 MOST_LEVEL = 2
 # Iterations on one working set at most. Chosen.
@@ -44,9 +55,11 @@ class KeptSet:
         self.columns = np.empty(0, np.int64)
         self.key: int | None = None
 
-    def restriction(self, objective: Objective, columns: np.ndarray) -> Restriction[Objective]:
+    def restriction(
+        self, objective: Objective, columns: np.ndarray, *, last: bool = False
+    ) -> Restriction[Objective]:
         """Return the objective on these features, or on those of the copy if it has them all."""
-        much = len(self.columns) <= max(SMALL_COPY, len(columns) / LEAST_SHARE)
+        much = len(self.columns) <= max(0 if last else SMALL_COPY, len(columns) / LEAST_SHARE)
         if self.key is not None and much and np.isin(columns, self.columns).all():
             return Restriction.of(objective, self.columns, self.key)
         found = Restriction.of(objective, columns)
@@ -63,24 +76,25 @@ def with_working_sets(
     """
     point = objective.at(w) if begin is None else begin
     room, products = _room(FIRST_SET, point), Products()
-    level = 0
+    level, last = 0, False
     while level < MOST_LEVEL:
         yield Iterate(point)
-        columns = working_set(objective, point, room)
+        columns = working_set(objective, point, room, NEAR)
         # features that nothing holds are proved at points of sets
         if len(columns) > WHOLE * objective.n_features and objective.penalty.is_held:
             return (yield from _with_all(objective, point, tol, products))
-        part = kept.restriction(objective, columns)
-        bound = min(objective.bounds.nominal(point), point.value)
-        wanted = max(SET_SHARE * bound, 0.3 * tol * point.value)
-        small = _solved(part, part.take(point.w), wanted, tol, products)
+        part = kept.restriction(objective, columns, last=last)
+        wanted = 0.3 * tol * point.value
+        if not last:
+            wanted = max(SET_SHARE * min(objective.bounds.nominal(point), point.value), wanted)
+        small = _solved(part, part.take(point.w), wanted, tol, products, last=last)
         trial = part.at_whole(small, point)
         # near the optimum values no longer tell, but gradients do
         better = trial.value < point.value or trial.gradient_norm < 0.5 * point.gradient_norm
         level = 0 if better else level + 1
         if trial.value <= point.value * (1.0 + SAME_VALUE):
             point = trial
-        room = _room(room, point)
+        room, last = _room(room, point), _misses_few(part, point)
     return (yield from _last_digits(objective, point, tol))
 
 
@@ -90,7 +104,9 @@ def _with_all(objective: Objective, point: Point, tol: float, products: Products
     if _by_hessians(workload, products):
         return (yield from with_hessians(objective, point.w, tol))
     point = objective.at(point.w, **FOR_PRODUCTS)
-    for iterate in with_products(objective, point, tol, workload, products):
+    for iterate in with_products(
+        objective, point, tol, workload, products, 0.3 * tol * point.value
+    ):
         point = iterate.point
         yield iterate
     return (yield from _last_digits(objective, point, tol))
@@ -105,31 +121,57 @@ def _last_digits(objective: Objective, point: Point, tol: float) -> Iterates:
 
 def _room(before: int, point: Point) -> int:
     """Return how many features the next working set may have: no fewer than the one before."""
-    return max(before, GROWTH * int(np.count_nonzero(point.w)))
+    nonzero = int(np.count_nonzero(point.w))
+    room = max(before, GROWTH * nonzero)
+    if not _is_full(point, before):
+        return room
+    # a set may be solved for anew, all features are not left again
+    return max(room, min(MOST_GROWTH * nonzero, int(WHOLE * point.objective.n_features)))
 
 
-def _by_hessians(workload: Workload, products: Products) -> bool:
+def _is_full(point: Point, size: int) -> bool:
+    """Return whether a set of this size was too small, where larger ones cost little more."""
+    return point.objective.sweeps_columns and bool(np.count_nonzero(point.w) > FULL * size)
+
+
+def _misses_few(part: Restriction[Objective], point: Point) -> bool:
+    """Return whether few features outside of a working set violate optimality at a point."""
+    outside = point.residual[: part.whole.n_features] != 0.0
+    outside[part.columns] = False
+    return bool(np.count_nonzero(outside) <= FEW_NEW * np.count_nonzero(point.w))
+
+
+def _by_hessians(workload: Workload, products: Products, *, last: bool = False) -> bool:
     """Return whether to form Hessians: where they cost less than products, or would have."""
-    formed = workload.size <= MOST_FORMED and workload.forms_hessian
-    return formed or products.are_dear(workload)
+    formed = workload.forms_hessian
+    if last and not formed:
+        hessian = workload.gram + workload.factorisation
+        formed = hessian <= LAST_PRODUCTS * workload.tron_product
+    return (workload.size <= MOST_FORMED and formed) or products.are_dear(workload)
 
 
 def _solved(
-    part: Restriction[Objective], w: np.ndarray, wanted: float, tol: float, products: Products
+    part: Restriction[Objective],
+    w: np.ndarray,
+    wanted: float,
+    tol: float,
+    products: Products,
+    *,
+    last: bool,
 ) -> Point:
     """Solve for a working set until the bound on its own suboptimality is `wanted`.
 
-    Or until an iteration gains less than `SET_SHARE` of what was gained: early sets are not worth
-    more.
+    If it is not the `last` one, until an iteration gains less than `SET_SHARE` of what was gained,
+    or a set is full: such ones are not worth more.
     """
     objective = part.objective
     point = objective.at(w, **FOR_PRODUCTS)
     workload = Workload.of_columns(part)
     needed = objective.bounds.wants_hessian and objective.size <= MOST_FORMED
-    if needed or _by_hessians(workload, products):
+    if needed or _by_hessians(workload, products, last=last):
         points: Iterator[Iterate] = with_hessians(objective, w, tol)
     else:
-        points = with_products(objective, point, tol, workload, products)
+        points = with_products(objective, point, tol, workload, products, wanted)
     values: list[float] = []
     for _, iterate in zip(range(SET_ITERATIONS), points, strict=False):
         point = iterate.point
@@ -137,12 +179,15 @@ def _solved(
         gained = values[0] - values[-1]
         if len(values) > 1 and objective.bounds.nominal(point) <= wanted:
             break
-        if len(values) > 2 and values[-2] - values[-1] <= SET_SHARE * gained:
+        if last or len(values) == 1:
+            continue
+        slow = len(values) > 2 and values[-2] - values[-1] <= SET_SHARE * gained
+        if slow or _is_full(point, objective.size):
             break
     return point
 
 
-def working_set(objective: Objective, point: Point, room: int) -> np.ndarray:
+def working_set(objective: Objective, point: Point, room: int, near: float = 1.0) -> np.ndarray:
     """Return the features that are not zero or not penalised, and those farthest from optimal.
 
     Those that bounds fix at zero are left out.
@@ -151,15 +196,20 @@ def working_set(objective: Objective, point: Point, room: int) -> np.ndarray:
     ----------
     room : int
         Features at most, unless more are not zero.
+    near : float
+        By what strengths of the penalty are multiplied where violations are told.
 
     Returns
     -------
     (k,) int array, in increasing order, with whole groups.
     """
     kinks, d = objective.penalty.feature_kinks, objective.n_features
-    residual = np.abs(point.residual[:d])
+    weaker = replace(
+        kinks, strengths=near * kinks.strengths, group_strengths=near * kinks.group_strengths
+    )
+    residual = np.abs(weaker.residual(point.w[:d], point.gradient[:d]))
     if kinks.groups:
-        norms = kinks.group_norms(point.residual[:d]) / np.sqrt(np.diff(kinks.pointers))
+        norms = kinks.group_norms(residual) / np.sqrt(np.diff(kinks.pointers))
         residual[kinks.members] = np.repeat(norms, np.diff(kinks.pointers))
     fixed = kinks.lower == kinks.upper
     chosen = (point.w[:d] != 0.0) | ((kinks.strengths == 0.0) & ~kinks.is_grouped & ~fixed)

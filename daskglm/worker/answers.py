@@ -7,7 +7,13 @@ from types import ModuleType
 from typing import Any
 
 from daskglm.core.batch_requests import EvaluateMany, HeldOutLosses, ScoreHeldOut, WeighGroups
-from daskglm.core.column_requests import ColumnGram, ColumnMoments, ColumnSigns, ColumnTargets
+from daskglm.core.column_requests import (
+    ColumnGram,
+    ColumnMoments,
+    ColumnSigns,
+    ColumnSweeps,
+    ColumnTargets,
+)
 from daskglm.core.inference_requests import InferenceSums, LeverageMeat, ScoresAlong
 from daskglm.core.level_blocks import LevelPairs
 from daskglm.core.requests import (
@@ -30,6 +36,7 @@ from daskglm.losses.table import loss_of
 from daskglm.worker import batched, columns, held_out, inference, one_margin, ordinal, outputs
 from daskglm.worker.asked import Asked
 from daskglm.worker.column_gram import column_gram
+from daskglm.worker.column_sweeps import column_sweeps
 from daskglm.worker.rates import rate_sums
 from daskglm.worker.residuals import residual_sums
 from daskglm.worker.subsampling import draw_rows
@@ -68,6 +75,7 @@ def _at_a_point(work: Callable[[Asked[Any]], Totals]) -> Callable[[Asked[Any]], 
 ANSWERS: dict[type, Callable[[Asked[Any]], Totals]] = {
     ColumnMoments: columns.column_moments,
     ColumnSigns: columns.column_signs,
+    ColumnSweeps: column_sweeps,
     ColumnTargets: columns.column_targets,
     Spread: columns.spread,
     DrawRows: draw_rows,

@@ -23,7 +23,7 @@ from daskglm.core.requests import (
 )
 from daskglm.core.view import ALL, Part, View
 from daskglm.data.blocks import Block
-from daskglm.kernels import backend_of, for_rows
+from daskglm.kernels import backend_of, csr, for_rows
 from daskglm.kernels import cpu as host
 from daskglm.worker.answers import ANSWERS
 from daskglm.worker.asked import Asked
@@ -106,6 +106,12 @@ class Shard:
     def solves_trust_regions(self) -> bool:
         """Whether `TrustRegionStep` is answered: where all rows are in the memory of one device."""
         return bool(self.blocks) and all(self.backend.is_resident(block.X) for block in self.blocks)
+
+    @property
+    def sweeps_columns(self) -> bool:
+        """Whether `ColumnSweeps` is answered: where all rows are sparse ones in host memory."""
+        on_host = bool(self.blocks) and self.backend is host
+        return on_host and all(csr.arrays_of(block.X) is not None for block in self.blocks)
 
     def answer(self, problem: Problem, request: Request, view: View = ALL) -> Totals:
         """Reply to one request with the sums over a view of the rows of this shard."""

@@ -56,6 +56,7 @@ class StreamedShard:
     """
 
     solves_trust_regions = False
+    sweeps_columns = False
 
     def __init__(
         self,

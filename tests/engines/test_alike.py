@@ -18,7 +18,13 @@ from daskglm.core.batch_requests import (
     ScoreHeldOut,
     WeighGroups,
 )
-from daskglm.core.column_requests import ColumnGram, ColumnMoments, ColumnSigns, ColumnTargets
+from daskglm.core.column_requests import (
+    ColumnGram,
+    ColumnMoments,
+    ColumnSigns,
+    ColumnSweeps,
+    ColumnTargets,
+)
 from daskglm.core.inference_requests import ClusterSums, InferenceSums, LeverageMeat, ScoresAlong
 from daskglm.core.level_blocks import LevelPairs
 from daskglm.core.requests import (
@@ -119,9 +125,9 @@ OF_VIEWS = [
 
 
 def test_every_request_is_compared():
-    # rounds of dual ascent and draws depend on how rows are divided, trust regions are a device's, and
-    # pairs of levels those of rows by codes
-    apart = {*get_args(DualRequest), TrustRegionStep, LevelPairs, DrawRows}
+    # rounds of dual ascent and draws depend on how rows are divided, trust regions are a device's,
+    # sweeps one process's, and pairs of levels those of rows by codes
+    apart = {*get_args(DualRequest), TrustRegionStep, LevelPairs, DrawRows, ColumnSweeps}
     asked = {type(request) for _, request in OF_LABELS + OF_NUMBERS + OF_SHARES}
     assert asked == {*get_args(Request)} - apart
 
