@@ -68,9 +68,11 @@ LBFGS_VECTORS, TRON_VECTORS = 150.0, 25.0
 # with a copy of the shared vector, took 25 to 80 (2026-11-23, 2026-11-28).
 EPOCH_VECTORS = 50.0
 # Seconds of a thread for an epoch of dual ascent: of a row, and of a stored value of dense and of
-# sparse rows. 90 to 250 ns for rows of 5 to 60 values, 350 of 220, 1,340 of 1,500; sparse ones 160
-# to 200 ns of 10 values, 230 to 260 of 40, 440 of 100 (one thread, 2026-11-28).
-EPOCH_ROW_SECONDS, EPOCH_DENSE_SECONDS, EPOCH_SPARSE_SECONDS = 1.3e-7, 0.8e-9, 3e-9
+# sparse rows, which grows by as much with so many features. 66 to 175 ns for rows of 5 to 60
+# values, 280 to 380 of 220, 990 to 1,330 of 1,500; sparse ones 90 to 115 ns of 10 values, 180 of
+# 40, 270 of 100, and of 40 of a million features (one thread, 2026-11-28).
+EPOCH_ROW_SECONDS, EPOCH_DENSE_SECONDS, EPOCH_SPARSE_SECONDS = 8e-8, 0.8e-9, 2.3e-9
+EPOCH_FEATURES = 1_000_000
 # Seconds of a round of messages: of every round, of every worker's two messages, and of every byte
 # of them. From rounds with 1 to 16 worker processes on 2 cores: 1.6 to 19 ms with 28 numbers, 3.6
 # to 49 with 47,000, 54 to 605 with 1,000,000 (2026-11-22).
@@ -100,13 +102,11 @@ SAMPLED_PASSES, SAMPLED_HESSIANS, HESSIANS_PER_DECADE = 3.0, 1.0, 0.5
 # of dense rows of 132 values and 7 of one-hot rows of 33 (2026-11-28).
 SAMPLE_STEPS, SAMPLE_HESSIANS = 2.0, 0.2
 SAMPLED_FACTORS, WHOLE_ROUNDS, SAMPLED_ROUNDS = 7.0, 4.0, 11.0
-# Epochs of dual ascent to a relative gap of 1e-6, and how many more for a curvature ratio of 1.
-# Grew from 6 to 25 over RCV1, epsilon, Criteo, rcv1_binary, amazon_reviews, news20 (2026-11-22).
-# With an L1 penalty besides 6 to 20 for ratios of 0.0006 to 1.2 on nine drawn problems
-# (2026-11-25).
-SDCA_EPOCHS, EPOCHS_PER_RATIO = 6.0, 6.0
-# Curvature ratio to which that holds.
-EASY_RATIO = 3.0
+# Epochs of dual ascent to a relative gap of 1e-6, and how many more for a curvature ratio of 1, and
+# by which power of it: on 60 drawn problems 4 to 6 below a ratio of 0.1, 5 to 13 up to 1, 8 to 29
+# at 2 and 3, 17 and 18 at 6 and 8 (2026-11-28). With an L1 penalty besides 6 to 20 for ratios of
+# 0.0006 to 1.2 on nine of them (2026-11-25).
+SDCA_EPOCHS, EPOCHS_PER_RATIO, EPOCHS_POWER = 6.0, 6.0, 0.7
 # Relative suboptimality below which no cost is foreseen: float64 does not tell. Chosen.
 LEAST_TOL = 1e-15
 # Rounds of messages for an epoch.
@@ -135,6 +135,8 @@ HESSIAN_SAMPLE_ROWS, LARGEST_SAMPLE = 10, 0.25
 SEEN_ITERATIONS, TYPICAL_ITERATIONS = 8, 30.0
 # Slowing down that is believed: what the last half foresees over what all iterations do. Chosen.
 SLOWEST = 16.0
+# Iterations that are foreseen for each one since the error was halved. Chosen.
+HALTING = 2.0
 # What is left of one method over what another is expected to take from there, at which that takes
 # over; and the passes that a method takes to begin. Chosen.
 HAND_OVER, BEGINNING = 1.25, 1.5

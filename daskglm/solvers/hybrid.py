@@ -184,13 +184,15 @@ def _while_it_pays(
         error = relative_error(objective, last, first)
         errors.append(min(error, errors[-1]) if errors else error)
         yield iterate
-        taken = len(errors) - 1
+        taken, latest = len(errors) - 1, errors[-1]
         if taken < costs.SEEN_ITERATIONS:
             continue
         # rates of the last half are those of halts at times, the mean rate sees no slowing down
         left = iterations_left(errors, tol, window=taken)
         lately = iterations_left(errors, tol, window=taken // 2)
         left = math.sqrt(left * min(lately, costs.SLOWEST * left))
+        idle = taken - next(k for k, met in enumerate(errors) if met < 2.0 * latest)
+        left = max(left, costs.HALTING * idle)
         share = math.log(max(errors[-1] / tol, 1.0)) / math.log(max(errors[0] / tol, math.e))
         spared = (1.0 - costs.NOT_SPARED) * (1.0 - share)
         by_tron = costs.BEGINNING + (1.0 - spared) * workload.tron_beside(taken + left)
@@ -266,15 +268,14 @@ def lbfgs_cost(workload: Workload) -> float:
 
 
 def sdca_cost(workload: Workload) -> float:
-    """Foresee the passes of dual ascent; infinite if rows have far more curvature than the penalty.
+    """Foresee the passes of dual ascent.
 
     With a smooth loss it converges linearly, so epochs are proportional to the digits of `tol`.
     """
     if not workload.smooth:
         return costs.CORNER_EPOCHS * workload.digits * workload.epoch
-    if workload.row_ratio > costs.EASY_RATIO:
-        return math.inf
-    epochs = costs.SDCA_EPOCHS + costs.EPOCHS_PER_RATIO * workload.row_ratio
+    more = costs.EPOCHS_PER_RATIO * workload.row_ratio**costs.EPOCHS_POWER
+    epochs = costs.SDCA_EPOCHS + more
     return workload.digits * epochs * workload.epoch
 
 

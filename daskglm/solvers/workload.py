@@ -273,9 +273,11 @@ class Workload:
     @property
     def epoch(self) -> float:
         """Passes that an epoch of dual ascent costs: every row has work of its own."""
-        sparse, rows = self.summary.sparse, self.summary.n_rows
-        value = costs.EPOCH_SPARSE_SECONDS if sparse else costs.EPOCH_DENSE_SECONDS
-        seconds = costs.EPOCH_ROW_SECONDS * rows + value * self.summary.nonzeros
+        value = costs.EPOCH_DENSE_SECONDS
+        if self.summary.sparse:
+            wide = 1.0 + self.n_features / costs.EPOCH_FEATURES
+            value = costs.EPOCH_SPARSE_SECONDS * wide
+        seconds = costs.EPOCH_ROW_SECONDS * self.summary.n_rows + value * self.summary.nonzeros
         vectors = self.vectors(costs.EPOCH_VECTORS)
         return seconds / self.pass_seconds + vectors + self.rounds(costs.EPOCH_ROUNDS)
 
