@@ -219,5 +219,7 @@ def _targets(drawn: MixedDraw, X: Any, rng: np.random.Generator) -> np.ndarray:
         return rng.poisson(np.exp(margins)).astype(float)
     if drawn.loss == "gamma":
         return np.maximum(rng.gamma(2.0, np.exp(margins) / 2.0), 1e-6)
-    noise = rng.standard_t(3, drawn.rows) if drawn.loss == "huber" else rng.standard_normal(drawn.rows)
+    noise = (
+        rng.standard_t(3, drawn.rows) if drawn.loss == "huber" else rng.standard_normal(drawn.rows)
+    )
     return z + noise / drawn.signal

@@ -400,9 +400,7 @@ class Objective:
         totals = self.ask(ColumnSweeps((point.token, point.w), self.C, v, model, wanted, most))
         return totals["v"], totals["sweeps"]
 
-    def trust_region_step(
-        self, point: Point, metric: Array, radius: float, share: float
-    ) -> Totals:
+    def trust_region_step(self, point: Point, metric: Array, radius: float, share: float) -> Totals:
         """Solve the subproblem of a trust region where the rows are: `requests.TrustRegionStep`.
 
         Cost: 1 pass per product, 1 round.

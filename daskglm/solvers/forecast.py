@@ -12,9 +12,7 @@ from daskglm.objectives.primal import Objective
 from daskglm.solvers import costs
 
 
-def iterations_left(
-    errors: Sequence[float], tol: float, window: int = costs.RATE_WINDOW
-) -> float:
+def iterations_left(errors: Sequence[float], tol: float, window: int = costs.RATE_WINDOW) -> float:
     """Foresee the iterations to `tol`, by the rate of the last `window` errors.
 
     Infinite if errors do not fall, are too few, or not all known.

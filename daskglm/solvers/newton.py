@@ -326,8 +326,7 @@ def cost(workload: Workload) -> float:
         more = 0.0 if workload.quadratic else costs.HESSIANS_PER_DECADE * workload.decades
         hessians = min(
             (costs.SAMPLED_HESSIANS + more) * workload.gram,
-            costs.SAMPLE_STEPS * (1.0 + workload.decades)
-            + costs.SAMPLE_HESSIANS * workload.gram,
+            costs.SAMPLE_STEPS * (1.0 + workload.decades) + costs.SAMPLE_HESSIANS * workload.gram,
         )
         factors = costs.SAMPLED_FACTORS * (workload.factorisation + entry_passes(summary))
         rounds = workload.rounds(costs.WHOLE_ROUNDS)

@@ -124,9 +124,7 @@ def tron(
         yield _iterate(point, radius, missed, preconditioner)
 
 
-def _iterate(
-    point: Point, radius: float, missed: float, preconditioner: Preconditioner
-) -> Iterate:
+def _iterate(point: Point, radius: float, missed: float, preconditioner: Preconditioner) -> Iterate:
     """Return the point with the state of the solve, as it is now."""
     state = preconditioner.state()
     return Iterate(point, resume=lambda: {"radius": radius, "missed": missed, **state})

@@ -34,9 +34,7 @@ class RegionStep(NamedTuple):
     left: float
 
 
-def solve_in_region(
-    point: Point, M: Metric, radius: float, share: float = SHARE
-) -> RegionStep:
+def solve_in_region(point: Point, M: Metric, radius: float, share: float = SHARE) -> RegionStep:
     """Solve the model of the objective around a point as `steihaug_cg` does.
 
     Engines that can solve it where the rows are do so, in one round, if M has an inverse.

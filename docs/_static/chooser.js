@@ -56,7 +56,13 @@
 
     get values() { return Math.max(this.nonzeros, 1); }
     get perRow() { return this.nonzeros / this.rows; }
-    get valueSeconds() { return this.sparse ? costs.SPARSE_SECONDS : costs.DENSE_SECONDS; }
+    get rowsSeconds() {
+      const wide = 1 + this.features / costs.CACHED_FEATURES;
+      const values = this.sparse
+        ? this.nonzeros * costs.SPARSE_SECONDS * wide : this.nbytes * costs.BYTE_OF_ROW_SECONDS;
+      return values + this.rows * costs.ROW_SECONDS;
+    }
+    get passSeconds() { return costs.REQUEST_SECONDS + this.rowsSeconds; }
     get decades() { return Math.min(Math.log10(1 + this.ratio), costs.MOST_DECADES); }
 
     get entries() {
@@ -71,15 +77,15 @@
     }
 
     get factorisation() {
-      return costs.SOLVE_SECONDS * this.features ** 3 / (this.values * this.valueSeconds);
+      return costs.SOLVE_SECONDS * this.features ** 3 / this.passSeconds;
     }
 
     get isSmall() {
       const passes = this.gram + this.factorisation;
-      return passes * this.nonzeros * this.valueSeconds <= costs.SMALL_SECONDS;
+      return passes * this.passSeconds <= costs.SMALL_SECONDS;
     }
 
-    vectors(count) { return count * costs.VECTOR_VALUES * this.size / this.values; }
+    vectors(count) { return count * costs.VECTOR_SECONDS * this.size / this.passSeconds; }
 
     rounds(count = 1) {
       if (!this.remote) return 0;
@@ -88,8 +94,7 @@
     }
 
     passesOf(seconds) {
-      const work = this.nonzeros * this.valueSeconds / this.threads;
-      return seconds / Math.max(work, costs.LEAST_PASS_SECONDS);
+      return seconds / (costs.REQUEST_SECONDS + this.rowsSeconds / this.threads);
     }
 
     bytesOf(share) { return share * (this.nbytes + constants.row_bytes * this.rows); }
@@ -101,7 +106,10 @@
       return this.rounds() + this.passesOf(costs.SAMPLE_BYTE_SECONDS * this.bytesOf(share));
     }
 
-    get lbfgsIteration() { return 1 + this.vectors(costs.LBFGS_VECTORS) + this.rounds(); }
+    get lbfgsIteration() {
+      const own = costs.ITERATION_SECONDS / this.passSeconds;
+      return 1 + own + this.vectors(costs.LBFGS_VECTORS) + this.rounds();
+    }
     get tronProduct() { return 1 + this.vectors(costs.TRON_VECTORS) + this.rounds(); }
 
     get trialShare() {
@@ -110,8 +118,9 @@
         Math.min(costs.TRIAL_SHARE, costs.MOST_TRIAL_VALUES / this.values),
         costs.LEAST_TRIAL_VALUES / this.values,
       );
-      const share = Math.min(Math.max(least, Math.min(rows, costs.LARGEST_TRIAL)), 1);
-      const tells = share * this.values >= costs.TRIAL_FEATURE_VALUES * this.size;
+      const share = Math.max(least, Math.min(rows, costs.LARGEST_TRIAL));
+      const tells = share * this.values >= costs.TRIAL_FEATURE_VALUES * this.size
+        && share <= costs.LARGEST_TRIAL;
       return this.samples && tells ? share : 0;
     }
 
@@ -134,7 +143,11 @@
       if (this.isSmall || (!this.samples && this.features <= costs.FEW_FEATURES)) return steps;
       if (this.sampleShares) {
         const more = this.quadratic ? 0 : costs.HESSIANS_PER_DECADE * this.decades;
-        return costs.SAMPLED_PASSES + (costs.SAMPLED_HESSIANS + more) * this.gram
+        const hessians = Math.min(
+          (costs.SAMPLED_HESSIANS + more) * this.gram,
+          costs.SAMPLE_STEPS * (1 + this.decades) + costs.SAMPLE_HESSIANS * this.gram,
+        );
+        return costs.SAMPLED_PASSES + hessians
           + costs.SAMPLED_FACTORS * (this.factorisation + this.entries)
           + this.rounds(costs.WHOLE_ROUNDS)
           + this.sampleRounds(this.sampleShares, costs.SAMPLED_ROUNDS);
@@ -142,23 +155,50 @@
       return steps * (1 + this.gram + this.factorisation + this.rounds());
     }
 
-    get untriedTron() {
-      return costs.TRON_PASSES * 10 ** (costs.TRON_POWER * this.decades) * this.tronProduct;
+    // Iterations of L-BFGS by the curvature ratio.
+    get iterations() {
+      const ratio = costs.TRON_RATIO * (10 ** this.decades - 1);
+      const byTron = costs.TRON_PASSES * (1 + ratio) ** costs.TRON_POWER;
+      return (byTron / costs.TRON_BESIDE) ** (1 / costs.TRON_BESIDE_POWER);
+    }
+
+    tronBeside(iterations) {
+      const products = costs.TRON_BESIDE * iterations ** costs.TRON_BESIDE_POWER
+        * (this.quadratic ? costs.QUADRATIC_SHARE : 1);
+      const passes = products * this.tronProduct;
+      const share = costs.HESSIAN_SAMPLE_ROWS * this.size / this.rows;
+      const held = this.samples && this.nonzeros >= costs.SAMPLED_VALUES
+        && share <= costs.LARGEST_SAMPLE && this.size <= costs.LARGEST_HESSIAN;
+      if (!held) return passes;
+      const few = costs.HELD_BESIDE * iterations ** costs.HELD_BESIDE_POWER * this.tronProduct;
+      return Math.min(passes, few + share * this.gram + this.factorisation);
     }
 
     // A trial would tell; without one nothing is known.
-    tron() { return this.trialShare ? Infinity : this.untriedTron; }
+    tron() { return this.trialShare ? Infinity : this.tronBeside(this.iterations); }
 
     lbfgs() {
-      return costs.LBFGS_PASSES * this.lbfgsIteration + Math.min(this.untriedTron, this.newton());
+      const first = Math.min(this.iterations, costs.SEEN_ITERATIONS);
+      const rest = (this.iterations - first) * this.lbfgsIteration;
+      const second = Math.min(this.tronBeside(this.iterations), this.newton());
+      const passes = first * this.lbfgsIteration + Math.min(rest, second);
+      return (this.quadratic ? 1 : costs.SEEN_COST) * passes;
+    }
+
+    // Less where rows are nearly orthogonal.
+    get rowRatio() {
+      const apart = Math.max(1 - Math.sqrt(this.rows / Math.max(this.features, 1)), 0) ** 2;
+      return Number.isFinite(this.ratio) ? this.ratio / (1 + apart * this.ratio) : this.ratio;
     }
 
     sdca() {
-      if (this.smooth && this.ratio > costs.EASY_RATIO) return Infinity;
-      const epochs = this.smooth
-        ? costs.SDCA_EPOCHS + costs.EPOCHS_PER_RATIO * this.ratio : costs.CORNER_EPOCHS;
-      const own = costs.EPOCH_ROW_VALUES / Math.max(this.perRow, 1);
-      const epoch = costs.EPOCH_PASSES + own + this.vectors(costs.EPOCH_VECTORS)
+      const more = costs.EPOCHS_PER_RATIO * this.rowRatio ** costs.EPOCHS_POWER;
+      const epochs = this.smooth ? costs.SDCA_EPOCHS + more : costs.CORNER_EPOCHS;
+      const value = this.sparse
+        ? costs.EPOCH_SPARSE_SECONDS * (1 + this.features / costs.EPOCH_FEATURES)
+        : costs.EPOCH_DENSE_SECONDS;
+      const seconds = costs.EPOCH_ROW_SECONDS * this.rows + value * this.nonzeros;
+      const epoch = seconds / this.passSeconds + this.vectors(costs.EPOCH_VECTORS)
         + this.rounds(costs.EPOCH_ROUNDS);
       return Math.max(-Math.log10(TOL), 1) / 6 * epochs * epoch;
     }
@@ -183,14 +223,16 @@
     if (!work.smooth) return { taken: [least(names)], expected };
 
     const certain = least(names.filter(name => name !== "lbfgs"));
-    if (!work.trialShare || expected[certain] <= costs.FEW_PASSES * (1 + work.rounds())) {
-      return { taken: [least(names)], expected };
+    if (expected[certain] <= costs.FEW_PASSES * (1 + work.rounds())) {
+      return { taken: [certain], expected };
     }
-    let most = expected.lbfgs;
+    if (!work.trialShare) return { taken: [least(names)], expected };
+    let most = Infinity;
     if (work.remote && !work.travels(work.trialShare)) {
-      most = Math.min(most, costs.DISTANT_PASSES * (1 + work.rounds()));
+      most = costs.DISTANT_PASSES * (1 + work.rounds());
     }
-    const byTron = costs.TRON_PER_LBFGS * work.tronProduct < work.lbfgsIteration;
+    const typical = costs.TYPICAL_ITERATIONS;
+    const byTron = work.tronBeside(typical) < typical * work.lbfgsIteration;
     const iterative = byTron ? "tron" : "lbfgs";
     return { taken: expected[certain] >= most ? [iterative] : [certain, iterative], expected };
   }

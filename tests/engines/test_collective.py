@@ -128,7 +128,9 @@ def questions(X, radius):
     return (
         problem,
         Evaluate(w, 0, diagonal=True, curved=True),
-        TrustRegionStep((0, w), gradient, np.linspace(1.0, 2.0, d + 1), radius, 0.1, 2.0, penalised),
+        TrustRegionStep(
+            (0, w), gradient, np.linspace(1.0, 2.0, d + 1), radius, 0.1, 2.0, penalised
+        ),
     )
 
 
