@@ -16,9 +16,10 @@ from __future__ import annotations
 ROW_SECONDS, BYTE_OF_ROW_SECONDS, SPARSE_SECONDS = 1e-8, 0.06e-9, 1.5e-9
 CACHED_FEATURES, REQUEST_SECONDS = 200_000, 5e-5
 # Stored values of a row for which forming the Hessian adds one more pass; Hessians cost the square
-# of a row's length. Dense rows of 30 to 2,000 features gave 18 to 37 with two threads
-# (2026-11-23), 15 to 25 with one (2026-11-28); sparse rows of 5 to 100 values, whose products are scattered one by one, 4 to 6 where the Hessian fits into a core's
-# cache, up to so many features, then 4.2 (700 features) to 1.5 (1,500) (2026-11-23).
+# of a row's length. Dense rows of 30 to 2,000 features gave 18 to 37 with two threads (2026-11-23),
+# 15 to 25 with one (2026-11-28); sparse rows of 5 to 100 values, whose products are scattered one
+# by one, 4 to 6 where the Hessian fits into a core's cache, up to so many features, then 4.2 (700
+# features) to 1.5 (1,500) (2026-11-23).
 DENSE_HESSIAN_VALUES = 26.0
 SPARSE_HESSIAN_VALUES, LARGE_HESSIAN_VALUES, CACHED_HESSIAN = 5.0, 3.0, 500
 # With K margins a row: a pass in passes of one margin, for each of them; and what the Hessian adds,

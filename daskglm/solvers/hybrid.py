@@ -120,9 +120,10 @@ def lbfgs_then_second_order(
 ) -> Iterates:
     """L-BFGS; if `auto` chose it, a second-order method finishes solves that take long.
 
-    The passes that L-BFGS needs are uncertain. So its own rate on all rows foresees what is left, and
-    TRON or Newton's method takes over once that is more than they are expected to take from there.
-    TRON in turn is given the passes of Newton's method from the start. For several margins a row `output_lbfgs` takes its place, to the end.
+    The passes that L-BFGS needs are uncertain. So its own rate on all rows foresees what is left,
+    and TRON or Newton's method takes over once that is more than they are expected to take from
+    there. TRON in turn is given the passes of Newton's method from the start. For several margins a
+    row `output_lbfgs` takes its place, to the end.
 
     Parameters
     ----------

@@ -64,8 +64,8 @@ def tron(
     LIBLINEAR's is the second mixture. And systems are solved as far as pays, see `_share`, not to a
     tenth each: 118 drawn problems took 12 % fewer passes so, least squares half as many (2026-11).
 
-    `radius`, `missed` and `state` are those of a solve to resume. Cost: 1 pass and 1 round per CG product, 1
-    of each per trial point; about 1 pass for a trial, and a sample's Hessian.
+    `radius`, `missed` and `state` are those of a solve to resume. Cost: 1 pass and 1 round per CG
+    product, 1 of each per trial point; about 1 pass for a trial, and a sample's Hessian.
     """
     first = radius is None
     if objective.loss.is_quadratic:
