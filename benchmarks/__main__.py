@@ -17,7 +17,7 @@ from benchmarks.contestants import LOSSES, select
 from benchmarks.suites.definitions import QUICK_ROWS, QUICK_TOLS, SUITES, Case, Suite
 
 RESULTS = Path(__file__).resolve().parent / "results"
-DRAWN = "random"  # the suite of problems that are drawn
+DRAWN = ("mixed", "random")  # suites of problems that are drawn
 MEASURED_APART = {"papers": "benchmarks.papers.suite", "scaling": "benchmarks.scaling.strong"}
 
 
@@ -39,7 +39,7 @@ def _words(_context: Any, _option: Any, given: tuple[str, ...]) -> tuple[str, ..
 @main.command()
 @click.option(
     "--suite",
-    type=click.Choice(sorted([*SUITES, *MEASURED_APART, DRAWN])),
+    type=click.Choice(sorted([*SUITES, *MEASURED_APART, *DRAWN])),
     help="Default: spine.",
 )
 @click.option("--data", multiple=True, help="Data sets, instead of the suite's; repeatable.")
@@ -69,7 +69,9 @@ def _words(_context: Any, _option: Any, given: tuple[str, ...]) -> tuple[str, ..
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option(
-    "--draws", type=click.IntRange(min=1), help="Problems of the suite `random`. Default: 200."
+    "--draws",
+    type=click.IntRange(min=1),
+    help="Problems of the suites `mixed` and `random`. Default: 200.",
 )
 @click.option(
     "--draw-mb",
@@ -77,6 +79,11 @@ def _words(_context: Any, _option: Any, given: tuple[str, ...]) -> tuple[str, ..
     default=256,
     show_default=True,
     help="Largest drawn problem, in MiB of rows.",
+)
+@click.option(
+    "--cpu",
+    is_flag=True,
+    help="Of drawn problems: CPU seconds of all threads, for machines that others use.",
 )
 @click.option("--threads", type=int, help="Default: all processors this process may use.")
 @click.option(
@@ -104,9 +111,9 @@ def run(suite: str | None, quick: bool, out: Path | None, **given: Any) -> None:
     """Run a suite; every run in a fresh process, contestants interleaved; JSON lines are appended.
 
     `papers` and `scaling` write tables of their own; of the options they take --folder, --quick,
-    --repeats, --lock and --out, a folder. `random` draws problems and compares `auto` with every
-    solver by name; it takes --draws, --seed, --draw-mb, --tol (one), --repeats, --threads,
-    --timeout (for one fit), --lock, --quick and --out.
+    --repeats, --lock and --out, a folder. `random` and `mixed` draw problems and compare `auto`
+    with every solver by name; they take --draws, --seed, --draw-mb, --cpu, --tol (one), --repeats,
+    --threads, --timeout (for one fit), --lock, --quick and --out.
     """
     name = suite or ("quick" if quick else "spine")
     if given["folder"]:
@@ -116,8 +123,8 @@ def run(suite: str | None, quick: bool, out: Path | None, **given: Any) -> None:
     if name in MEASURED_APART:
         _run_apart(name, quick, out, given)
         return
-    if name == DRAWN:
-        _run_drawn(quick, out, given)
+    if name in DRAWN:
+        _run_drawn(name, quick, out, given)
         return
     from benchmarks.suites.runner import Conditions, run_suite
 
@@ -163,7 +170,7 @@ def _plan(suite: Suite, given: dict[str, Any]) -> Suite:
     return replace(suite, **changed)
 
 
-def _run_drawn(quick: bool, out: Path | None, given: dict[str, Any]) -> None:
+def _run_drawn(name: str, quick: bool, out: Path | None, given: dict[str, Any]) -> None:
     from benchmarks.suites import drawn
 
     limits = drawn.Limits(
@@ -172,10 +179,11 @@ def _run_drawn(quick: bool, out: Path | None, given: dict[str, Any]) -> None:
         repeats=given["repeats"] or (1 if quick else drawn.REPEATS),
         threads=given["threads"] or len(os.sched_getaffinity(0)),
         seconds=given["timeout"],
+        cpu=given["cpu"],
     )
     draws = given["draws"] or (drawn.QUICK_DRAWS if quick else drawn.DRAWS)
-    out = out or RESULTS / f"{date.today()}-{DRAWN}-{given['seed']}.jsonl"
-    page = drawn.run(out, draws, given["seed"], limits, given["lock"], click.echo)
+    out = out or RESULTS / f"{date.today()}-{name}-{given['seed']}.jsonl"
+    page = drawn.run(name, out, draws, given["seed"], limits, given["lock"], click.echo)
     click.echo(f"appended to {out}; wrote {page}")
 
 

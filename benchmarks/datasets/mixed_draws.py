@@ -1,4 +1,4 @@
-"""Problems drawn from a second distribution, which has nothing of `random_draws` but its interface.
+"""Problems drawn from a second distribution, which has nothing in common with `random_draws`.
 
 Rows are texts of several topics, tables of factors beside heavy-tailed numbers, dense rows of few
 latent variables on unequal scales, spectra that decay along hidden axes, and raw counts; losses
@@ -8,13 +8,26 @@ are those of classes, of least squares, Huber's, and of two families; penalties 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-KINDS = ("topics", "table", "latent", "spectrum", "counts")
+from benchmarks.datasets import drawing
+
+FEATURES = {
+    "topics": (2_000, 120_000),
+    "table": (40, 60_000),
+    "latent": (8, 1_500),
+    "spectrum": (8, 1_500),
+    "counts": (300, 30_000),
+}
+KINDS = tuple(FEATURES)
+DENSE = ("latent", "spectrum")
+FIELDS = (4, 30)  # columns of a table
+WORDS = {"topics": (15, 200), "counts": (10, 150)}  # of a row
+TOPICS = 12  # orders of the words, of which the first is common to all rows
 ROWS = (500, 400_000)
 LOSS_SHARES = {
     "logistic": 0.35,
@@ -37,7 +50,8 @@ LONGEST_MARGIN = 8.0  # of counts, or means would overflow a table
 class MixedDraw:
     """One problem: `kind` of rows, their number, features, stored values a row, and how it is fit.
 
-    `strength` is the share of the least L1 strength that leaves no coefficients, 0 for L2 alone.
+    `strength` is the share of the least L1 strength that leaves no coefficients, and takes the
+    place of `C`; it is 0 for L2 alone.
     """
 
     seed: int
@@ -55,45 +69,43 @@ class MixedDraw:
     fit_intercept: bool
     dtype: str
 
-    def fields(self) -> dict[str, Any]:
-        """Return the fields as in the JSON lines."""
-        return asdict(self)
-
     def __str__(self) -> str:
         text = f"#{self.number} {self.kind} {self.rows:,} x {self.features:,} {self.dtype}"
-        text += f", {self.per_row} a row, shape {self.shape:.1f}; {self.loss} "
-        text += f"l1_ratio={self.l1_ratio:g} at {self.strength:.2g}" if self.l1_ratio else ""
-        return text + f" C={self.C:.2g}{' intercept' * self.fit_intercept}"
+        text += f", {self.per_row} a row, shape {self.shape:.1f}; {self.loss}"
+        penalty = f"C={self.C:.2g}"
+        if self.l1_ratio:
+            penalty = f"l1_ratio={self.l1_ratio:g} at {self.strength:.2g} of the most"
+        return f"{text} {penalty}{' intercept' * self.fit_intercept}"
 
 
 def draw(seed: int, number: int, most_bytes: int) -> MixedDraw:
     """Draw the problem of this number; rows are cut to those that `most_bytes` hold."""
     rng = np.random.default_rng([seed, number, 2])
     kind = str(rng.choice(KINDS))
-    features, per_row = {
-        "topics": lambda: (_log_uniform(rng, 2_000, 120_000), _log_uniform(rng, 15, 200)),
-        "table": lambda: (_log_uniform(rng, 40, 60_000), int(rng.integers(4, 30))),
-        "latent": lambda: (_log_uniform(rng, 8, 1_500),) * 2,
-        "spectrum": lambda: (_log_uniform(rng, 8, 1_500),) * 2,
-        "counts": lambda: (_log_uniform(rng, 300, 30_000), _log_uniform(rng, 10, 150)),
-    }[kind]()
+    features = drawing.log_uniform(rng, *FEATURES[kind])
+    if kind in DENSE:
+        per_row = features
+    elif kind == "table":
+        per_row = int(rng.integers(*FIELDS))
+    else:
+        per_row = drawing.log_uniform(rng, *WORDS[kind])
     dtype = str(rng.choice(["float32", "float64"]))
-    row_bytes = per_row * (np.dtype(dtype).itemsize + (0 if kind in ("latent", "spectrum") else 4))
-    loss = str(rng.choice(list(LOSS_SHARES), p=list(LOSS_SHARES.values())))
+    fits = drawing.rows_within(most_bytes, per_row, dtype, dense=kind in DENSE)
+    loss = drawing.one_of(rng, LOSS_SHARES)
     kinked = loss in L1_LOSSES and rng.random() < L1_SHARE
     return MixedDraw(
         seed=seed,
         number=number,
         kind=kind,
-        rows=max(min(_log_uniform(rng, *ROWS), most_bytes // row_bytes), ROWS[0]),
+        rows=max(min(drawing.log_uniform(rng, *ROWS), fits), ROWS[0]),
         features=features,
         per_row=per_row,
         shape=float(rng.uniform(0.3, 1.6)),
         signal=float(10 ** rng.uniform(-0.5, 1.0)),
         loss=loss,
-        C=float(10 ** rng.uniform(*map(math.log10, C_RANGE))),
+        C=drawing.power_of_ten(rng, *C_RANGE),
         l1_ratio=float(rng.choice([1.0, 0.5])) if kinked else 0.0,
-        strength=float(10 ** rng.uniform(*map(math.log10, STRENGTHS))) if kinked else 0.0,
+        strength=drawing.power_of_ten(rng, *STRENGTHS) if kinked else 0.0,
         fit_intercept=bool(rng.random() < 0.7),
         dtype=dtype,
     )
@@ -102,9 +114,13 @@ def draw(seed: int, number: int, most_bytes: int) -> MixedDraw:
 def make(drawn: MixedDraw) -> tuple[Any, np.ndarray]:
     """Generate rows X, C-ordered or CSR, and labels of -1/+1, or targets."""
     rng = np.random.default_rng([drawn.seed, drawn.number, 3])
-    X = {"topics": _topics, "table": _table, "latent": _latent, "spectrum": _spectrum}.get(
-        drawn.kind, _counts
-    )(drawn, rng)
+    X = {
+        "topics": _topics,
+        "table": _table,
+        "latent": _latent,
+        "spectrum": _spectrum,
+        "counts": _counts,
+    }[drawn.kind](drawn, rng)
     return X, _targets(drawn, X, rng)
 
 
@@ -120,45 +136,30 @@ def arguments(drawn: MixedDraw, X: Any, y: np.ndarray) -> dict[str, Any]:
 
 
 # ---- rows
-def _log_uniform(rng: np.random.Generator, low: float, high: float) -> int:
-    return int(math.exp(rng.uniform(math.log(low), math.log(high))))
-
-
-def _csr(drawn: MixedDraw, columns: np.ndarray, values: np.ndarray) -> sp.csr_matrix:
-    starts = np.arange(0, columns.size + 1, columns.shape[1])
-    given = values.ravel().astype(drawn.dtype), columns.ravel().astype(np.int32), starts
-    X = sp.csr_matrix(given, shape=(drawn.rows, drawn.features))
-    X.sum_duplicates()
-    return X
-
-
 def _words(drawn: MixedDraw, rng: np.random.Generator) -> np.ndarray:
     """Draw columns (rows, per_row): half of them by their rank in the row's topic."""
-    ranks = np.cumsum(np.arange(2, drawn.features + 2, dtype=float) ** -drawn.shape)
-    drawn_ranks = np.searchsorted(
-        ranks, rng.random((drawn.rows, drawn.per_row)) * ranks[-1] * (1 - 1e-12)
-    )
-    orders = np.array([rng.permutation(drawn.features) for _ in range(12)])
-    topic = rng.integers(1, len(orders), drawn.rows)[:, None]
-    own = np.where(rng.random(drawn_ranks.shape) < 0.5, topic, 0)
-    return orders[own, drawn_ranks]
+    shape = (drawn.rows, drawn.per_row)
+    ranks = drawing.ranks(rng, drawn.features, drawn.shape, shape, first=2)
+    orders = np.array([rng.permutation(drawn.features) for _ in range(TOPICS)])
+    topic = rng.integers(1, TOPICS, drawn.rows)[:, None]
+    return orders[np.where(rng.random(shape) < 0.5, topic, 0), ranks]
 
 
 def _topics(drawn: MixedDraw, rng: np.random.Generator) -> sp.csr_matrix:
     """Rows of norm one, weighted by how rare their words are."""
-    X = _csr(drawn, _words(drawn, rng), np.ones((drawn.rows, drawn.per_row)))
+    words = _words(drawn, rng)
+    X = drawing.csr(words, np.ones(words.shape), drawn.features, drawn.dtype)
     occurs = np.bincount(X.indices, minlength=drawn.features)
     rarity = np.log((1.0 + drawn.rows) / (1.0 + occurs)) + 1.0
     X.data *= rarity[X.indices].astype(X.dtype)
-    norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1))).ravel()
-    X.data /= np.repeat(norms, np.diff(X.indptr)).astype(X.dtype)
+    drawing.to_unit_rows(X)
     return X
 
 
 def _counts(drawn: MixedDraw, rng: np.random.Generator) -> sp.csr_matrix:
     """Logarithms of 1 + counts, rows of any length."""
     values = np.log1p(rng.geometric(0.4, (drawn.rows, drawn.per_row)))
-    X = _csr(drawn, _words(drawn, rng), values)
+    X = drawing.csr(_words(drawn, rng), values, drawn.features, drawn.dtype)
     X.data *= 0.3
     return X
 
@@ -180,10 +181,9 @@ def _table(drawn: MixedDraw, rng: np.random.Generator) -> sp.csr_matrix:
     values[:, :numbers] = rng.standard_t(4, (drawn.rows, numbers))
     for k in range(factors):
         count = max(int(edges[k + 1] - edges[k]), 1)
-        law = np.cumsum(np.arange(1, count + 1, dtype=float) ** -drawn.shape)
-        level = np.searchsorted(law, rng.random(drawn.rows) * law[-1] * (1 - 1e-12))
+        level = drawing.ranks(rng, count, drawn.shape, drawn.rows)
         columns[:, numbers + k] = edges[k] + rng.permutation(count)[level]
-    return _csr(drawn, columns, values)
+    return drawing.csr(columns, values, drawn.features, drawn.dtype)
 
 
 def _latent(drawn: MixedDraw, rng: np.random.Generator) -> np.ndarray:
@@ -205,11 +205,9 @@ def _spectrum(drawn: MixedDraw, rng: np.random.Generator) -> np.ndarray:
 
 def _targets(drawn: MixedDraw, X: Any, rng: np.random.Generator) -> np.ndarray:
     """Targets of a model in which a fifth of the columns have a say."""
-    squares = np.asarray(X.multiply(X).sum(axis=0)).ravel() if sp.issparse(X) else (X**2).sum(0)
-    scale = np.sqrt(np.maximum(squares / drawn.rows, 1e-12))
+    scale = np.sqrt(np.maximum(drawing.column_squares(X) / drawn.rows, 1e-12))
     w = rng.standard_normal(drawn.features) * (rng.random(drawn.features) < 0.2) / scale
-    z = np.asarray(X @ np.clip(w, -10, 10).astype(X.dtype), dtype=float)
-    z = (z - z.mean()) / max(float(z.std()), 1e-6)
+    z = drawing.standardised(np.asarray(X @ np.clip(w, -10, 10).astype(X.dtype), dtype=float))
     if drawn.loss in CLASSES:
         y = np.where(drawn.signal * z + rng.logistic(size=drawn.rows) > 0.5, 1.0, -1.0)
         y[:2] = 1.0, -1.0
@@ -219,7 +217,6 @@ def _targets(drawn: MixedDraw, X: Any, rng: np.random.Generator) -> np.ndarray:
         return rng.poisson(np.exp(margins)).astype(float)
     if drawn.loss == "gamma":
         return np.maximum(rng.gamma(2.0, np.exp(margins) / 2.0), 1e-6)
-    noise = (
-        rng.standard_t(3, drawn.rows) if drawn.loss == "huber" else rng.standard_normal(drawn.rows)
-    )
+    heavy = drawn.loss == "huber"
+    noise = rng.standard_t(3, drawn.rows) if heavy else rng.standard_normal(drawn.rows)
     return z + noise / drawn.signal

@@ -7,19 +7,20 @@ Both depend on nothing but the seed and the number of the draw.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
+
+from benchmarks.datasets import drawing
 
 ROWS = (300, 1_000_000)
 DENSE_FEATURES, SPARSE_FEATURES = (3, 3000), (30, 300_000)
 VALUES_PER_ROW = (3, 300)  # stored values of a sparse row
 C_RANGE = (1e-3, 1e3)
 LOSS_SHARES = {"logistic": 0.45, "squared_hinge": 0.25, "squared": 0.2, "hinge": 0.1}
-SPARSE_BYTES = 4  # of the column number beside each stored value
 SPECTRA = ("independent", "equicorrelated", "decaying", "few factors")
 VALUES = ("ones", "normal", "skewed")
 REFLECTIONS = 3  # Householder reflections that turn the principal axes of dense rows
@@ -74,14 +75,7 @@ class Draw:
     fit_intercept: bool
     dtype: str
 
-    def fields(self) -> dict[str, Any]:
-        """Return the fields as in the JSON lines."""
-        return asdict(self)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of X, about."""
-        return self.rows * _row_bytes(self.kind, self.features, self.per_row, self.dtype)
+    l1_ratio: ClassVar[float] = 0.0  # no penalty of these has kinks
 
     def __str__(self) -> str:
         shape = f"#{self.number} {self.kind} {self.rows:,} x {self.features:,} {self.dtype}"
@@ -97,17 +91,16 @@ def draw(seed: int, number: int, most_bytes: int) -> Draw:
     rng = np.random.default_rng([seed, number])
     kind = str(rng.choice(["dense", "sparse", "one-hot"], p=[0.5, 0.35, 0.15]))
     fewest, most = DENSE_FEATURES if kind == "dense" else SPARSE_FEATURES
-    features = _log_uniform(rng, fewest, most)
-    per_row = min(_log_uniform(rng, *VALUES_PER_ROW), max(features // 3, 1))
+    features = drawing.log_uniform(rng, fewest, most)
+    per_row = min(drawing.log_uniform(rng, *VALUES_PER_ROW), max(features // 3, 1))
     per_row = features if kind == "dense" else min(per_row, 40) if kind == "one-hot" else per_row
     dtype = str(rng.choice(["float32", "float64"]))
-    fits = most_bytes // _row_bytes(kind, features, per_row, dtype)
-    rows = max(min(_log_uniform(rng, *ROWS), fits), ROWS[0])
+    fits = drawing.rows_within(most_bytes, per_row, dtype, dense=kind == "dense")
     return Draw(
         seed=seed,
         number=number,
         kind=kind,
-        rows=rows,
+        rows=max(min(drawing.log_uniform(rng, *ROWS), fits), ROWS[0]),
         features=features,
         per_row=per_row,
         spectrum=str(rng.choice(SPECTRA)),
@@ -119,8 +112,8 @@ def draw(seed: int, number: int, most_bytes: int) -> Draw:
         signal=float(rng.choice([0.5, 2.0, 5.0, 50.0])),
         flipped=float(rng.choice([0.0, 0.0, 0.05, 0.2])),
         positive=float(rng.choice([0.5, 0.5, 0.3, 0.1, 0.02])),
-        loss=str(rng.choice(list(LOSS_SHARES), p=list(LOSS_SHARES.values()))),
-        C=float(10 ** rng.uniform(*map(math.log10, C_RANGE))),
+        loss=drawing.one_of(rng, LOSS_SHARES),
+        C=drawing.power_of_ten(rng, *C_RANGE),
         fit_intercept=bool(rng.random() < 0.5),
         dtype=dtype,
     )
@@ -133,13 +126,9 @@ def make(draw: Draw) -> tuple[Any, np.ndarray]:
     return X, _targets(draw, X, rng)
 
 
-def _log_uniform(rng: np.random.Generator, low: float, high: float) -> int:
-    return int(math.exp(rng.uniform(math.log(low), math.log(high))))
-
-
-def _row_bytes(kind: str, features: int, per_row: int, dtype: str) -> int:
-    size = np.dtype(dtype).itemsize
-    return features * size if kind == "dense" else per_row * (size + SPARSE_BYTES)
+def arguments(draw: Draw, X: Any, y: np.ndarray) -> dict[str, Any]:
+    """Return the arguments of `daskglm.fit` besides the rows."""
+    return {"loss": draw.loss, "C": draw.C, "fit_intercept": draw.fit_intercept}
 
 
 def _scales(draw: Draw, rng: np.random.Generator) -> np.ndarray:
@@ -166,43 +155,36 @@ def _dense(draw: Draw, rng: np.random.Generator) -> np.ndarray:
 
 
 def _sparse(draw: Draw, rng: np.random.Generator) -> sp.csr_matrix:
-    shares = np.cumsum(np.arange(1, draw.features + 1, dtype=float) ** -draw.popularity)
-    count = draw.rows * draw.per_row
+    shape = (draw.rows, draw.per_row)
     if draw.kind == "one-hot":  # one category of each field
         edges = np.linspace(0, draw.features, draw.per_row + 1).astype(int)
-        columns = np.empty((draw.rows, draw.per_row), np.int32)
+        columns = np.empty(shape, np.int32)
         for k, (low, high) in enumerate(pairwise(edges)):
-            law = shares[: high - low]
-            columns[:, k] = low + np.searchsorted(law, rng.random(draw.rows) * law[-1])
-        columns = columns.ravel()
+            columns[:, k] = low + drawing.ranks(rng, high - low, draw.popularity, draw.rows)
     else:
-        ranks = np.searchsorted(shares, rng.random(count) * shares[-1])
-        columns = rng.permutation(draw.features).astype(np.int32)[ranks]
-    values = np.ones(count, draw.dtype)
+        drawn = drawing.ranks(rng, draw.features, draw.popularity, shape)
+        columns = rng.permutation(draw.features)[drawn]
+    values = np.ones(shape)
     if draw.kind == "sparse" and draw.values == "normal":
-        values = rng.standard_normal(count).astype(draw.dtype)
+        values = rng.standard_normal(shape)
     elif draw.kind == "sparse" and draw.values == "skewed":
-        values = rng.lognormal(0.0, 1.0, count).astype(draw.dtype)
-    starts = np.arange(0, count + 1, draw.per_row)
-    X = sp.csr_matrix((values, columns, starts), shape=(draw.rows, draw.features))
-    X.sum_duplicates()
+        values = rng.lognormal(0.0, 1.0, shape)
+    X = drawing.csr(columns, values, draw.features, draw.dtype)
     if draw.kind == "sparse":
         X.data *= _scales(draw, rng).astype(draw.dtype)[X.indices]
     if draw.unit_rows:
-        norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1))).ravel()
-        X.data /= np.repeat(np.where(norms > 0.0, norms, 1.0), np.diff(X.indptr)).astype(X.dtype)
+        drawing.to_unit_rows(X)
     return X
 
 
 def _targets(draw: Draw, X: Any, rng: np.random.Generator) -> np.ndarray:
     """Labels of a noisy linear model in which every column has about the same say."""
-    squares = np.asarray(X.multiply(X).sum(axis=0)).ravel() if sp.issparse(X) else (X * X).sum(0)
+    squares = drawing.column_squares(X)
     typical = np.sqrt(np.maximum(squares / draw.rows, np.finfo(np.float32).tiny))
     weights = np.where(squares > 0.0, rng.standard_normal(draw.features) / typical, 0.0)
     if draw.kind != "dense":  # rare columns would else have all the say
         weights *= typical / np.sqrt(typical * typical.max())
-    z = np.asarray(X @ weights.astype(X.dtype), dtype=np.float64)
-    z = (z - z.mean()) / max(float(z.std()), np.finfo(np.float32).tiny)
+    z = drawing.standardised(np.asarray(X @ weights.astype(X.dtype), dtype=np.float64))
     if draw.loss == "squared":
         return z + rng.standard_normal(draw.rows) / draw.signal
     noisy = draw.signal * z + rng.logistic(size=draw.rows)

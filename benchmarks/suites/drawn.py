@@ -1,4 +1,4 @@
-"""`python -m benchmarks run --suite random`: `auto` beside every solver by name, on drawn problems.
+"""The suites `random` and `mixed`: `auto` beside every solver by name, on drawn problems.
 
 Every draw is made in a fresh process, which fits it by all solvers in turn and answers with a line
 of JSON a fit. A process that is silent for too long is ended; the solver it was at is recorded as
@@ -22,11 +22,16 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.datasets.random_draws import Draw, draw
-from benchmarks.suites.drawn_fits import LEAST_SECONDS
+from benchmarks.datasets.drawing import Drawn
+from benchmarks.suites.drawn_fits import GENERATORS, LEAST_SECONDS
 from benchmarks.suites.runner import ROOT, THREAD_VARIABLES, commit, locked
+from daskglm.losses.table import find
+from daskglm.solvers import get_solver, solver_names
+from daskglm.solvers.costs import LARGEST_HESSIAN
 
 LATEST_ANSWER = 1.5  # times the limit of a fit after which a silent process is ended
+# Wall time of a second of CPU time, at most, on a machine that others use. Chosen.
+LONGEST_CPU_SECOND = 6.0
 START_SECONDS = 120.0  # for importing, compiling, drawing the rows and warming up
 WORST = 10  # draws that the report shows
 DRAWS, REPEATS, TOL = 200, 3, 1e-6  # where the command line gives none
@@ -35,16 +40,21 @@ QUICK_DRAWS, QUICK_BYTES = 3, 1 << 20
 
 @dataclass(frozen=True)
 class Limits:
-    """Of every draw: bytes of X, tolerance, repeats, threads, and seconds for one fit."""
+    """Of every draw: bytes of X, tolerance, repeats, threads, and seconds for one fit.
+
+    With `cpu` they are seconds of CPU time of all threads together, and so are its results.
+    """
 
     most_bytes: int
     tol: float
     repeats: int
     threads: int
     seconds: float
+    cpu: bool = False
 
 
 def run(
+    suite: str,
     out: Path,
     draws: int,
     seed: int,
@@ -52,18 +62,18 @@ def run(
     lock: Path | None = None,
     say: Callable[[str], None] = print,
 ) -> Path:
-    """Fit so many draws; append a JSON line a draw to `out` and write the report beside it.
+    """Fit so many draws of a suite; append a JSON line a draw to `out`, write the report beside it.
 
     Returns the path of the report.
     """
     out.parent.mkdir(parents=True, exist_ok=True)
-    common = {"suite": "random", "commit": commit(), **asdict(limits)}
+    common = {"suite": suite, "commit": commit(), **asdict(limits)}
     records = []
     for number in range(draws):
-        drawn = draw(seed, number, limits.most_bytes)
+        drawn = GENERATORS[suite].draw(seed, number, limits.most_bytes)
         with locked(lock):
-            fits = _fit_all(drawn, limits)
-        records.append({**common, **drawn.fields(), "text": str(drawn), "fits": fits})
+            fits = _fit_all(suite, drawn, limits)
+        records.append({**common, **asdict(drawn), "text": str(drawn), "fits": fits})
         with out.open("a") as file:
             file.write(json.dumps(records[-1]) + "\n")
         say(f"{drawn}: {_brief(records[-1])}")
@@ -72,34 +82,33 @@ def run(
     return page
 
 
-def solvers_for(drawn: Draw) -> tuple[str, ...]:
+def solvers_for(drawn: Drawn) -> tuple[str, ...]:
     """`auto` and the solvers by name that apply to a problem: what they are timed against."""
-    from daskglm.losses.table import LOSSES
-    from daskglm.solvers import get_solver, solver_names
-    from daskglm.solvers.costs import LARGEST_HESSIAN
-
-    smooth = math.isfinite(LOSSES[drawn.loss].smoothness)
+    loss, kinked = find(drawn.loss), drawn.l1_ratio > 0.0
     found = ["auto"]
     for spec in map(get_solver, solver_names()):
-        # for penalties with kinks, which no drawn problem has
-        if spec.takes_kinks and not spec.solves_dual:
-            continue
-        # for the hinge `sdca` hands over to proximal points by itself
-        if spec.cost is None or spec.rounds_corners or not (smooth or spec.solves_dual):
-            continue
         if spec.forms_hessian and drawn.features > 2 * LARGEST_HESSIAN:
             continue
-        found.append(spec.name)
+        if spec.solves_dual:
+            applies = loss.has_dual and drawn.l1_ratio < 1.0
+        # those for penalties with kinks do no better without; for the hinge `sdca` hands over to
+        # proximal points by itself; nobody takes gradient descent for its speed
+        elif spec.rounds_corners or spec.takes_kinks != kinked:
+            applies = False
+        else:
+            applies = loss.differentiable and (kinked or spec.cost is not None)
+        if applies:
+            found.append(spec.name)
     return tuple(found)
 
 
 # ---- processes
-def _fit_all(drawn: Draw, limits: Limits) -> list[dict[str, Any]]:
+def _fit_all(suite: str, drawn: Drawn, limits: Limits) -> list[dict[str, Any]]:
     """Return the results of all fits of a draw, in as many processes as that takes."""
     fits: list[dict[str, Any]] = []
     left = list(solvers_for(drawn))
     while left:
-        answers, at = _ask(drawn, left, limits)
+        answers, at = _ask(suite, drawn, left, limits)
         fits += answers
         if at is None:
             break
@@ -111,22 +120,22 @@ def _fit_all(drawn: Draw, limits: Limits) -> list[dict[str, Any]]:
 
 
 def _ask(
-    drawn: Draw, solvers: Sequence[str], limits: Limits
+    suite: str, drawn: Drawn, solvers: Sequence[str], limits: Limits
 ) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
     """Answers of one process, and a record of the fit that it did not end, if there is one."""
     request = {
+        **asdict(limits),
+        "suite": suite,
         "seed": drawn.seed,
         "number": drawn.number,
-        "most_bytes": limits.most_bytes,
         "solvers": list(solvers),
-        "tol": limits.tol,
-        "repeats": limits.repeats,
-        "seconds": limits.seconds,
     }
+    slowed = LONGEST_CPU_SECOND if limits.cpu else 1.0
+    longest = slowed * LATEST_ANSWER * limits.seconds
     order = [name for _ in range(limits.repeats) for name in solvers]
     answers: list[dict[str, Any]] = []
     with _process(request, limits.threads) as lines:
-        patience = START_SECONDS + limits.seconds
+        patience = slowed * START_SECONDS + longest
         while len(answers) < len(order):
             at = {"solver": order[len(answers)], "converged": False, "seconds": limits.seconds}
             try:
@@ -137,7 +146,7 @@ def _ask(
                 return answers, {**at, "status": "the process ended"}
             if line.startswith("{"):
                 answers.append(json.loads(line))
-                patience = LATEST_ANSWER * limits.seconds
+                patience = longest
     return answers, None
 
 
@@ -190,7 +199,7 @@ def outcome(record: dict[str, Any]) -> Outcome:
     """Return medians over repeats.
 
     `auto` takes the whole limit if it misses the tolerance; others that miss it, or were stopped
-    because `auto` was far ahead, have no time.
+    because `auto` was far ahead, have no time. Where it alone converged the ratio is 1.
     """
     times: dict[str, list[float]] = {}
     reached: dict[str, bool] = {}
@@ -201,13 +210,12 @@ def outcome(record: dict[str, Any]) -> Outcome:
         times.setdefault(name, []).append(max(fit["seconds"], LEAST_SECONDS))
     limit = max(record["seconds"], LEAST_SECONDS)
     seconds = {name: median(each) for name, each in times.items() if reached[name]}
-    if "auto" in times:
-        seconds.setdefault("auto", limit)
     named = {name: time for name, time in seconds.items() if name != "auto"}
-    if not named or "auto" not in seconds:
-        return Outcome(math.nan, "none", seconds)
+    if not named:
+        alone = "auto" in seconds
+        return Outcome(1.0 if alone else math.nan, "auto" if alone else "none", seconds)
     best = min(named, key=named.__getitem__)
-    return Outcome(seconds["auto"] / named[best], best, seconds)
+    return Outcome(seconds.setdefault("auto", limit) / named[best], best, seconds)
 
 
 def report(records: Sequence[dict[str, Any]]) -> str:
@@ -221,11 +229,13 @@ def report(records: Sequence[dict[str, Any]]) -> str:
     if not ratios:
         return "\n".join([*lines, f"No solver converged on any of {len(records)} draws.", ""])
     first = records[0]
+    clock = "CPU times of all threads together" if first["cpu"] else "Wall times"
     lines += [
-        f"{len(records)} draws of seed {first['seed']}, each of at most "
+        f"Suite `{first['suite']}`, {len(records)} draws of seed {first['seed']}, each of at most "
         f"{first['most_bytes'] >> 20} MiB; "
         f"tol {first['tol']:g}, {first['threads']} threads, {first['repeats']} repeats, "
-        f"commit {first['commit']}. Fits under {1e3 * LEAST_SECONDS:g} ms count as that long.",
+        f"commit {first['commit']}. {clock}; fits under {1e3 * LEAST_SECONDS:g} ms count as that "
+        "long.",
         "",
         "| draws | median | 95 % | worst | up to 1.3 | up to 2 | nobody converged |",
         "|---|---|---|---|---|---|---|",

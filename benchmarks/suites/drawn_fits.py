@@ -9,13 +9,16 @@ import json
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import daskglm
-from benchmarks.datasets.random_draws import Draw, draw, make
+from benchmarks.datasets import mixed_draws, random_draws
+from daskglm.losses.table import find
 
+GENERATORS = {"mixed": mixed_draws, "random": random_draws}
 WARM_UP_ROWS = 500
 LEAST_SECONDS = 0.01  # shorter fits count as this long
 HOPELESS = 2.0
@@ -28,19 +31,23 @@ def main(request: str) -> None:
     looked for. What misses the tolerance once is not repeated.
     """
     asked = json.loads(request)
-    drawn = draw(asked["seed"], asked["number"], asked["most_bytes"])
-    X, y = make(drawn)
+    generator = GENERATORS[asked["suite"]]
+    drawn = generator.draw(asked["seed"], asked["number"], asked["most_bytes"])
+    X, y = generator.make(drawn)
+    clock = time.process_time if asked["cpu"] else time.perf_counter
     warnings.simplefilter("ignore")
-    few = _few_rows(drawn, y)
+    few = _few_rows(drawn.loss, y)
+    arguments = {"tol": asked["tol"], **generator.arguments(drawn, X[few], y[few])}
     for solver in asked["solvers"]:
-        fit(X[few], y[few], drawn, solver, asked["tol"], asked["seconds"])
+        fit(X[few], y[few], arguments, solver, asked["seconds"], clock)
 
+    arguments |= generator.arguments(drawn, X, y)
     limit = asked["seconds"]
     stopped: dict[str, dict[str, Any]] = {}
     for _ in range(asked["repeats"]):
         for solver in asked["solvers"]:
             longest = asked["seconds"] if solver == "auto" else limit
-            record = stopped.get(solver) or fit(X, y, drawn, solver, asked["tol"], longest)
+            record = stopped.get(solver) or fit(X, y, arguments, solver, longest, clock)
             print(json.dumps(record), flush=True)
             if not record["converged"]:
                 stopped[solver] = record
@@ -49,21 +56,23 @@ def main(request: str) -> None:
 
 
 def fit(
-    X: Any, y: np.ndarray, drawn: Draw, solver: str, tol: float, limit: float
+    X: Any,
+    y: np.ndarray,
+    arguments: dict[str, Any],
+    solver: str,
+    limit: float,
+    clock: Callable[[], float],
 ) -> dict[str, Any]:
     """Return the record of one fit, which is stopped at an iteration after `limit` seconds."""
-    start = time.perf_counter()
+    start = clock()
     try:
         found = daskglm.fit(
             X,
             y,
-            loss=drawn.loss,
-            C=drawn.C,
-            fit_intercept=drawn.fit_intercept,
+            **arguments,
             solver=solver,
-            tol=tol,
             random_state=0,
-            callback=lambda _: time.perf_counter() - start > limit,
+            callback=lambda _: clock() - start > limit,
         ).report_
     except Exception as error:  # one solver's failure is a result
         return {
@@ -75,7 +84,7 @@ def fit(
     return {
         "solver": solver,
         "converged": found.converged,
-        "seconds": time.perf_counter() - start,
+        "seconds": clock() - start,
         "status": found.reason,
         "chosen": found.solver,
         "why": found.why,
@@ -86,9 +95,9 @@ def fit(
     }
 
 
-def _few_rows(drawn: Draw, y: np.ndarray) -> np.ndarray:
-    """Return some rows, of both classes."""
-    if drawn.loss == "squared":
+def _few_rows(loss: str, y: np.ndarray) -> np.ndarray:
+    """Return some rows, of both classes where the loss tells classes."""
+    if not find(loss).classifies:
         return np.arange(min(WARM_UP_ROWS, len(y)))
     half = WARM_UP_ROWS // 2
     return np.sort(np.concatenate([np.flatnonzero(y > 0)[:half], np.flatnonzero(y <= 0)[:half]]))
