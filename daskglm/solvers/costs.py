@@ -9,12 +9,12 @@ from __future__ import annotations
 
 # ---- what a machine does, beside a pass
 # Seconds of a thread for a pass: of a row, of a byte of dense rows, and of a stored value of sparse
-# ones, whose columns are gathered and scattered; that grows by as much with so many features, which
-# no cache holds. And what every request takes beside its work. Dense rows of 5 to 1,500 features
+# ones, whose columns are gathered and scattered; that doubles with so many features, and grows on
+# by the root of their number, since no cache holds them. And what every request takes beside its work. Dense rows of 5 to 1,500 features
 # took 1.2 to 0.26 ns a value in float32, 1.4 to 0.42 in float64; sparse ones 1.5 to 3 up to 20,000
-# features, 3.1 with 100,000, 4.7 with 300,000, 6 to 10 with a million (one thread, 2026-11-28).
+# features, 3 to 4 with 100,000, 4.6 to 5.5 with 300,000, 6 to 10 with a million (one thread, 2026-11-28).
 ROW_SECONDS, BYTE_OF_ROW_SECONDS, SPARSE_SECONDS = 1e-8, 0.06e-9, 1.5e-9
-CACHED_FEATURES, REQUEST_SECONDS = 200_000, 5e-5
+CACHED_FEATURES, REQUEST_SECONDS = 60_000, 5e-5
 # Stored values of a row for which forming the Hessian adds one more pass; Hessians cost the square
 # of a row's length. Dense rows of 30 to 2,000 features gave 18 to 37 with two threads (2026-11-23),
 # 15 to 25 with one (2026-11-28); sparse rows of 5 to 100 values, whose products are scattered one
@@ -123,8 +123,8 @@ TRON_BESIDE, TRON_BESIDE_POWER = 1.65, 0.83
 # Share of that for least squares, whose model is exact: on 23 of them (2026-11-28).
 QUADRATIC_SHARE = 0.8
 HELD_BESIDE, HELD_BESIDE_POWER = 5.0, 0.45
-# Share of its cost that L-BFGS counts with, since its rate is seen while it runs, and others take
-# over where it is slow. Chosen.
+# Share of their cost that L-BFGS and dual ascent count with, since their rates are seen while they
+# run, and others take over where they are slow. Chosen.
 SEEN_COST = 0.8
 # Rows of that sample for each coefficient, and its largest share of all rows. Chosen.
 HESSIAN_SAMPLE_ROWS, LARGEST_SAMPLE = 10, 0.25

@@ -226,10 +226,7 @@ def _second(
     objective: Objective, dual: Dual, w: np.ndarray, passes: float
 ) -> Generator[Iterate, None, Reason | None]:
     """Finish an ascent by Newton's method, or TRON; returns None if it needs more passes."""
-    if objective.n_features <= costs.LARGEST_HESSIAN or objective.blocks:
-        name, solver = ("newton", newton)
-    else:
-        name, solver = ("tron", tron)
+    name, solver = ("newton", newton) if _ends_by_newton(objective) else ("tron", tron)
     if not objective.loss.differentiable:
         steps = proximal_points(dual)
         return (yield from _up_to(passes, objective, steps, by=name))[0]
@@ -244,6 +241,14 @@ def _second(
         steps = solver(objective, dual.kept)
         first = next(steps)
     return (yield from _up_to(passes, objective, bounded(lambda: dual, first, steps), **changes))[0]
+
+
+def _ends_by_newton(objective: Objective) -> bool:
+    """Return whether Newton's method, not TRON, is to finish an ascent."""
+    workload = Workload.of(objective)
+    by_newton = newton_from_here(workload, 1.0)
+    # proximal points know Newton's method alone
+    return by_newton < math.inf and (not workload.smooth or by_newton <= workload.tron_passes)
 
 
 def _second_epochs(workload: Workload) -> float:
@@ -277,7 +282,7 @@ def sdca_cost(workload: Workload) -> float:
         return costs.CORNER_EPOCHS * workload.digits * workload.epoch
     more = costs.EPOCHS_PER_RATIO * workload.row_ratio**costs.EPOCHS_POWER
     epochs = costs.SDCA_EPOCHS + more
-    return workload.digits * epochs * workload.epoch
+    return costs.SEEN_COST * workload.digits * epochs * workload.epoch
 
 
 LBFGS = SolverSpec(

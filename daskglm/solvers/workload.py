@@ -198,9 +198,9 @@ class Workload:
         """Curvature ratio by which dual ascent is measured: less where rows are nearly orthogonal.
 
         The least eigenvalue of the Gram of n random rows of d features is the share
-        (1 - sqrt(n / d))^2 of a row's square (Marchenko & Pastur 1967).
+        (1 - sqrt(n / d))^2 of a row's square (Marchenko & Pastur 1967). Dense rows are seldom so.
         """
-        n, d = self.summary.n_rows, max(self.n_features, 1)
+        n, d = self.summary.n_rows, max(self.n_features, 1) if self.summary.sparse else 1
         apart = max(1.0 - math.sqrt(n / d), 0.0) ** 2
         ratio = self.curvature_ratio
         return ratio / (1.0 + apart * ratio) if math.isfinite(ratio) else ratio
@@ -258,7 +258,7 @@ class Workload:
         """Seconds of a thread for the rows in a pass."""
         summary = self.summary
         if summary.sparse:
-            wide = 1.0 + self.n_features / costs.CACHED_FEATURES
+            wide = 1.0 + math.sqrt(self.n_features / costs.CACHED_FEATURES)
             values = summary.nonzeros * costs.SPARSE_SECONDS * wide
         else:
             values = summary.nbytes * costs.BYTE_OF_ROW_SECONDS

@@ -57,7 +57,7 @@
     get values() { return Math.max(this.nonzeros, 1); }
     get perRow() { return this.nonzeros / this.rows; }
     get rowsSeconds() {
-      const wide = 1 + this.features / costs.CACHED_FEATURES;
+      const wide = 1 + Math.sqrt(this.features / costs.CACHED_FEATURES);
       const values = this.sparse
         ? this.nonzeros * costs.SPARSE_SECONDS * wide : this.nbytes * costs.BYTE_OF_ROW_SECONDS;
       return values + this.rows * costs.ROW_SECONDS;
@@ -187,7 +187,8 @@
 
     // Less where rows are nearly orthogonal.
     get rowRatio() {
-      const apart = Math.max(1 - Math.sqrt(this.rows / Math.max(this.features, 1)), 0) ** 2;
+      const features = this.sparse ? Math.max(this.features, 1) : 1;
+      const apart = Math.max(1 - Math.sqrt(this.rows / features), 0) ** 2;
       return Number.isFinite(this.ratio) ? this.ratio / (1 + apart * this.ratio) : this.ratio;
     }
 
@@ -200,7 +201,8 @@
       const seconds = costs.EPOCH_ROW_SECONDS * this.rows + value * this.nonzeros;
       const epoch = seconds / this.passSeconds + this.vectors(costs.EPOCH_VECTORS)
         + this.rounds(costs.EPOCH_ROUNDS);
-      return Math.max(-Math.log10(TOL), 1) / 6 * epochs * epoch;
+      const share = this.smooth ? costs.SEEN_COST : 1;
+      return share * Math.max(-Math.log10(TOL), 1) / 6 * epochs * epoch;
     }
 
     proximal() {
