@@ -10,9 +10,10 @@ from __future__ import annotations
 # ---- what a machine does, beside a pass
 # Seconds of a thread for a pass: of a row, of a byte of dense rows, and of a stored value of sparse
 # ones, whose columns are gathered and scattered; that doubles with so many features, and grows on
-# by the root of their number, since no cache holds them. And what every request takes beside its work. Dense rows of 5 to 1,500 features
-# took 1.2 to 0.26 ns a value in float32, 1.4 to 0.42 in float64; sparse ones 1.5 to 3 up to 20,000
-# features, 3 to 4 with 100,000, 4.6 to 5.5 with 300,000, 6 to 10 with a million (one thread, 2026-11-28).
+# by the root of their number, since no cache holds them. And what every request takes beside its
+# work. Dense rows of 5 to 1,500 features took 1.2 to 0.26 ns a value in float32, 1.4 to 0.42 in
+# float64; sparse ones 1.5 to 3 up to 20,000 features, 3 to 4 with 100,000, 4.6 to 5.5 with 300,000,
+# 6 to 10 with a million (one thread, 2026-11-28).
 ROW_SECONDS, BYTE_OF_ROW_SECONDS, SPARSE_SECONDS = 1e-8, 0.06e-9, 1.5e-9
 CACHED_FEATURES, REQUEST_SECONDS = 60_000, 5e-5
 # Stored values of a row for which forming the Hessian adds one more pass; Hessians cost the square
