@@ -166,14 +166,22 @@ def places(builder: Any, first: Any, gap: Any, count: int) -> list[Any]:
 
 
 # ---- what kernels call
-@emitted
-def fetch(builder, array, at):  # type: ignore[no-untyped-def]
-    """Ask for the cache line of array[at] without waiting for it."""
-    byte = ir.IntType(8).as_pointer()
-    place = builder.bitcast(builder.gep(array, [at]), byte)
-    kind = ir.FunctionType(ir.VoidType(), [byte, INT, INT, INT])
-    prefetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
-    builder.call(prefetch, [place, ir.Constant(INT, 0), ir.Constant(INT, 3), ir.Constant(INT, 1)])
+def _fetching(nearness: int) -> Any:
+    @emitted
+    def fetch(builder, array, at):  # type: ignore[no-untyped-def]
+        byte = ir.IntType(8).as_pointer()
+        place = builder.bitcast(builder.gep(array, [at]), byte)
+        kind = ir.FunctionType(ir.VoidType(), [byte, INT, INT, INT])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        read, data = ir.Constant(INT, 0), ir.Constant(INT, 1)
+        builder.call(prefetch, [place, read, ir.Constant(INT, nearness), data])
+
+    return fetch
+
+
+# Ask for the cache line of array[at] without waiting for it: into the first-level cache, or no
+# nearer than the second-level one, where what is not wanted at once does not push out what is.
+fetch, fetch_second = _fetching(3), _fetching(2)
 
 
 @emitted
