@@ -18,6 +18,7 @@ from numba import config, types
 from numba.extending import intrinsic, overload
 
 from daskglm.kernels.chosen import within_callers
+from daskglm.system.topology import LINE_BYTES
 
 _FEATURES = (
     config.CPU_FEATURES
@@ -166,14 +167,29 @@ def places(builder: Any, first: Any, gap: Any, count: int) -> list[Any]:
 
 
 # ---- what kernels call
-@emitted
-def fetch(builder, array, at):  # type: ignore[no-untyped-def]
-    """Ask for the cache line of array[at] without waiting for it."""
+def prefetch(builder: Any, place: Any, nearness: int) -> None:
+    """Ask for the cache line of an address without waiting for it.
+
+    It comes into the first-level cache (nearness 3), or no nearer than the second-level one (2),
+    where what is not wanted at once does not push out what is.
+    """
     byte = ir.IntType(8).as_pointer()
-    place = builder.bitcast(builder.gep(array, [at]), byte)
     kind = ir.FunctionType(ir.VoidType(), [byte, INT, INT, INT])
-    prefetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
-    builder.call(prefetch, [place, ir.Constant(INT, 0), ir.Constant(INT, 3), ir.Constant(INT, 1)])
+    ask = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+    read, data = ir.Constant(INT, 0), ir.Constant(INT, 1)
+    builder.call(ask, [builder.bitcast(place, byte), read, ir.Constant(INT, nearness), data])
+
+
+def _fetching(nearness: int) -> Any:
+    @emitted
+    def fetch(builder, array, at):  # type: ignore[no-untyped-def]
+        prefetch(builder, builder.gep(array, [at]), nearness)
+
+    return fetch
+
+
+# `prefetch` the line of array[at].
+fetch, fetch_second = _fetching(3), _fetching(2)
 
 
 @emitted
@@ -199,17 +215,24 @@ def dots(builder, rows, at, d, w, vectors, b, z, to):  # type: ignore[no-untyped
 
 
 @emitted
-def add_rows(builder, rows, at, d, s, t, out, vectors):  # type: ignore[no-untyped-def]
+def add_rows(builder, rows, at, d, s, t, out, vectors, ahead):  # type: ignore[no-untyped-def]
     """Add LANES rows of d numbers, from rows[at] on, times s[t : t + LANES] to `out` (float64).
 
     `vectors` of LANES columns are read of each row; entries of `out` past d become undefined.
+    Meanwhile half as many numbers from rows[ahead] on are prefetched, which need not exist.
     """
+    line = LINE_BYTES // itemsize(rows)
+    half = max(LANES * LANES // 2, line)
+    coming = builder.gep(rows, [ahead])
     starts = places(builder, builder.gep(rows, [at]), d, LANES)
     first = builder.gep(s, [t])
     numbers = [builder.load(builder.gep(first, [ir.Constant(t.type, r)])) for r in range(LANES)]
     factors = [everywhere(builder, number, LANES) for number in numbers]
 
     def turn(i: Any, _: list[Any]) -> list[Any]:
+        share = builder.gep(coming, [builder.mul(i, ir.Constant(i.type, half))])
+        for number in range(0, half, line):
+            prefetch(builder, builder.gep(share, [ir.Constant(i.type, number)]), 2)
         column = [builder.mul(i, ir.Constant(i.type, LANES))]
         parts = [load_doubles(builder, builder.gep(start, column)) for start in starts]
         halves = []  # two short chains of additions rather than a long one

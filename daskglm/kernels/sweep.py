@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.kernels.margins import is_zero
+from daskglm.kernels.margins import is_zero, total_of
 from daskglm.kernels.storages import (
     add_by_code,
     add_moments,
@@ -97,10 +97,10 @@ def evaluate(law, rows, w, b, start, stop, out):  # type: ignore[no-untyped-def]
             forward(X, wide, b, lo, hi, m, hi)
         total += tile_at(law, y[lo:hi], m, weight[lo:hi], offset[lo:hi], s, c)
         backward(X, s, lo, n, gradient, hi)
-        slopes += s.sum()
+        slopes += total_of(s)
         if len(diagonal) > 0:
             add_squares(X, c, lo, n, diagonal)
-            diagonal[d] += c.sum()
+            diagonal[d] += total_of(c)
         if formed:
             add_outer(X, c, lo, n, d, work, gram)
     flush(X, d, gradient, sums)
