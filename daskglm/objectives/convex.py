@@ -69,11 +69,7 @@ def least_point(ask: Ask, start: float, *, smooth: bool, enough: float = 0.0) ->
             if not math.isfinite(seen.value + seen.slope):
                 # outside of the domain: the least point is on the inner side
                 assert latest is not None
-                beyond = Seen(seen.at, math.inf, 0.0, 0.0)
-                if low.at < seen.at < latest.at:
-                    low = beyond
-                elif latest.at < seen.at < high.at:
-                    high = beyond
+                low, high = _with_wall(low, high, latest.at, seen.at)
                 continue
             if seen.slope < 0.0 and seen.at > low.at:
                 low = seen
@@ -123,6 +119,13 @@ def least_of_several(
     lower = min(others, key=lambda each: each.value if each.value == each.value else math.inf)
     is_lower = lower.value < here.value - SAME * abs(here.value)
     return least_point(ask, lower.at, smooth=smooth, enough=enough) if is_lower else here
+
+
+def _with_wall(low: Seen, high: Seen, inside: float, at: float) -> tuple[Seen, Seen]:
+    """Return the bracket without what is beyond a point outside of the domain."""
+    beyond = Seen(at, math.inf, 0.0, 0.0)
+    is_end_below, is_end_above = low.at < at < inside, inside < at < high.at
+    return (beyond if is_end_below else low), (beyond if is_end_above else high)
 
 
 def _newton(low: Seen, high: Seen, seen: Seen) -> list[float]:
