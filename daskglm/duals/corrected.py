@@ -77,7 +77,11 @@ class Corrected:
 
     def value(self, w: Any) -> float:
         """Return the penalty of the coefficients (d,) of features."""
-        return self.objective.penalty.quadratic.value(w) + self.kinks.value(w)
+        return self.objective.penalty.quadratic.value(w) + self.value_of_kinks(w)
+
+    def value_of_kinks(self, w: Any) -> float:
+        """Return the part of that which has kinks."""
+        return self.kinks.value(w)
 
     def left_open(self, inner: Point) -> float:
         """Return what the tangent leaves open, and what makes the dual variables feasible costs.

@@ -39,6 +39,7 @@ from daskglm.core.requests import (
 from daskglm.duals.corrected import Corrected
 from daskglm.duals.intercept import constant_feature, value_at_zero
 from daskglm.duals.penalty import DualPenalty, Sums
+from daskglm.objectives.convex import Seen
 from daskglm.objectives.margins import best_shift
 from daskglm.objectives.point import NO_GRADIENT, Point
 from daskglm.objectives.primal import SAME_VALUE, Objective, tokens
@@ -439,11 +440,13 @@ class Dual:
         if objective.fit_intercept:
             w = np.append(features, 0.0)
             shift = self.intercept if at is None else float(at[-1])
-            if not feasible.keeps_points:
-                shift = self._best_intercept(w, token, shift)
-        asked = EvaluateAlong(((token, w),), np.ones((1, 1)), np.array([[shift]]))
-        losses = float(objective.ask(asked)["values"][0])
-        primal = objective.C * losses + feasible.value(features)
+        if objective.fit_intercept and not feasible.keeps_points:
+            best = self._best_intercept(w, token, shift)
+            shift, primal = best.at, best.value + feasible.value_of_kinks(features)
+        else:
+            asked = EvaluateAlong(((token, w),), np.ones((1, 1)), np.array([[shift]]))
+            losses = float(objective.ask(asked)["values"][0])
+            primal = objective.C * losses + feasible.value(features)
         if objective.fit_intercept:
             w = np.append(features, shift)
         sums = Sums(self.v, side, self.bias, self._losses)
@@ -477,7 +480,7 @@ class Dual:
             self.read_at, self.drift = self.rounds, 1.0
         return features[:-1], token, totals["side"]
 
-    def _best_intercept(self, w: np.ndarray, token: int, start: float) -> float:
+    def _best_intercept(self, w: np.ndarray, token: int, start: float) -> Seen:
         """Find the best intercept for coefficients whose margins are cached, from near `start`."""
         objective = self.objective
         # no best intercept is farther from zero, and an ascent gone astray may be anywhere

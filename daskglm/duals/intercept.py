@@ -76,6 +76,6 @@ def value_at_zero(objective: Objective, w: np.ndarray) -> tuple[float, float]:
         shift = -slope / (objective.C * objective.total_weight)
         value = point.value + 0.5 * slope * shift
     else:
-        shift = best_shift(objective, point)
-        value = float(objective.along((point,), np.array([[1.0, shift]]))[0][0])
+        best_constant = best_shift(objective, point)
+        shift, value = best_constant.at, best_constant.value
     return value, float(w[-1]) + shift

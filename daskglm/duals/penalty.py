@@ -5,8 +5,9 @@ conjugate of the latter at v is 1/2 |w|^2, where w is v with all entries moved t
 half of |v|^2 where t is zero, and never more curved than that. The last entry of v belongs to a
 constant feature without an L1 penalty.
 
-Steps of the dual want no more than that. To prove values `Dual` asks for `value`, `proved`,
-`left_open` and `is_lost`, which `corrected.Corrected` has for other penalties.
+Steps of the dual want no more than that. To prove values `Dual` asks for `value`, its part
+`value_of_kinks`, `proved`, `left_open` and `is_lost`, which `corrected.Corrected` has for other
+penalties.
 """
 
 from __future__ import annotations
@@ -101,10 +102,11 @@ class DualPenalty:
 
     def value(self, w: Any) -> float:
         """Return the penalty of the coefficients (d,) of features."""
-        value = 0.5 * float(w @ w)
-        if self.threshold:
-            value += self.threshold * float(abs(w).sum())
-        return self.strength * value
+        return self.strength * 0.5 * float(w @ w) + self.value_of_kinks(w)
+
+    def value_of_kinks(self, w: Any) -> float:
+        """Return the part of that which has kinks."""
+        return self.strength * self.threshold * float(abs(w).sum()) if self.threshold else 0.0
 
     def conjugate(self, v: Any) -> float:
         """Return the conjugate at a shared vector (d + 1,), its last entry included."""

@@ -79,7 +79,7 @@ def at_best_constant(objective: Objective, origin: np.ndarray) -> np.ndarray:
         return origin
     point = objective.at(objective.origin)
     if math.isfinite(point.value):
-        shift, before = best_shift(objective, point), objective.start
+        shift, before = best_shift(objective, point).at, objective.start
         bounded = loss.link is not None and loss.link.is_bounded
         # at the end of what a link takes rounding may put a margin outside: stay short of it
         for share in SHORT if math.isfinite(shift) else ():

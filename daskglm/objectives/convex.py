@@ -15,6 +15,11 @@ PRECISION = 1e-15
 AWAY = [1e-4 * 1.5**k for k in range(31)]  # to 19
 # Fall of the value below which it is rounding. Chosen.
 SAME = 1e-12
+# Distances on both sides of where a kinked function may be least, from the longest on: shares of a
+# bracket's width, and before there is one, of a margin of one. Of steps of 4, 8 and 16, and one to
+# four of them, these took the fewest rounds for the points of two a round: 2.6 for 8.7, over random
+# quantiles, hinges and tubes of 4,000 and 30,000 rows (2026-11-28).
+NEAR = (1 / 8, 1 / 64)
 
 
 class Seen(NamedTuple):
@@ -29,15 +34,14 @@ class Seen(NamedTuple):
 Ask = Callable[[list[float]], list[Seen]]
 
 
-def least_point(ask: Ask, start: float, *, smooth: bool, enough: float = 0.0) -> float:
-    """Find where a convex function is least, to rounding.
+def least_point(ask: Ask, start: float, *, smooth: bool, enough: float = 0.0) -> Seen:
+    """Find where a convex function is least, to rounding, among the points that were asked for.
 
     The function may be infinite on either side of an interval, in which `start` lies.
 
     Outside of a bracket steps grow fourfold at most: a slope that hardly changes says nothing of
     how far the least point is. Within one, Newton's method for a smooth function, safeguarded by
-    bisection; for a kinked one the point where the tangents at both ends meet (Kelley's cutting
-    planes), and the middle besides.
+    bisection; for a kinked one several points in each question, see `_tangents`.
 
     Parameters
     ----------
@@ -53,7 +57,7 @@ def least_point(ask: Ask, start: float, *, smooth: bool, enough: float = 0.0) ->
     """
     low = Seen(-math.inf, 0, 0, 0)
     high = Seen(math.inf, 0, 0, 0)
-    points, last = [start], start
+    points, last = [start] if smooth else [start, *_around(start, 1.0)], start
     latest: Seen | None = None
     stride = 1.0  # longest step towards a bracket
 
@@ -61,12 +65,11 @@ def least_point(ask: Ask, start: float, *, smooth: bool, enough: float = 0.0) ->
     for _ in range(200):
         for seen in ask(points):
             if seen.slope == 0.0 or (latest is None and not math.isfinite(seen.slope)):
-                return seen.at
+                return seen
             if not math.isfinite(seen.value + seen.slope):
                 # outside of the domain: the least point is on the inner side
                 assert latest is not None
-                beyond = Seen(seen.at, math.inf, 0.0, 0.0)
-                low, high = (beyond, high) if seen.at < latest.at else (low, beyond)
+                low, high = _with_wall(low, high, latest.at, seen.at)
                 continue
             if seen.slope < 0.0 and seen.at > low.at:
                 low = seen
@@ -77,13 +80,14 @@ def least_point(ask: Ask, start: float, *, smooth: bool, enough: float = 0.0) ->
         assert latest is not None
         left = latest.slope * latest.slope  # no power, which raises where it overflows
         if smooth and left <= 2.0 * latest.curvature * enough * abs(latest.value):
-            return latest.at
+            return latest
         if math.isinf(low.at) or math.isinf(high.at):
             step = math.inf
             if smooth and latest.curvature > 0.0:
                 step = -latest.slope / latest.curvature
-            points = [latest.at + math.copysign(min(abs(step), stride), -latest.slope)]
-            stride *= 4.0
+            step = math.copysign(min(abs(step), stride), -latest.slope)
+            points = [latest.at + step] if smooth else [latest.at + step, latest.at + 4.0 * step]
+            stride *= 4.0 ** len(points)
         elif smooth or math.isinf(low.value + high.value):
             points = _newton(low, high, latest)
         else:
@@ -91,31 +95,37 @@ def least_point(ask: Ask, start: float, *, smooth: bool, enough: float = 0.0) ->
 
         if not points:
             break
-        if not math.isfinite(points[0]):
-            return latest.at
-        if smooth and abs(points[0] - last) <= PRECISION * (1.0 + abs(points[0])):
-            return points[0]
+        rests = smooth and abs(points[0] - last) <= PRECISION * (1.0 + abs(points[0]))
+        if rests or not math.isfinite(points[0]):
+            return latest
         last = points[0]
 
     # without a bracket the farthest point asked for is the best one known
     if math.isinf(high.at):
-        return low.at
+        return low
     if math.isinf(low.at) or high.value < low.value:
-        return high.at
-    return low.at
+        return high
+    return low
 
 
 def least_of_several(
     ask: Ask, start: float, *, smooth: bool, convex: bool, enough: float = 0.0
-) -> float:
+) -> Seen:
     """Find where a function is least, as far as a scan sees where it is not convex."""
-    at = least_point(ask, start, smooth=smooth, enough=enough)
+    here = least_point(ask, start, smooth=smooth, enough=enough)
     if convex:
-        return at
-    here, *others = ask([at, *(at + sign * away for away in AWAY for sign in (-1.0, 1.0))])
+        return here
+    others = ask([here.at + sign * away for away in AWAY for sign in (-1.0, 1.0)])
     lower = min(others, key=lambda each: each.value if each.value == each.value else math.inf)
     is_lower = lower.value < here.value - SAME * abs(here.value)
-    return least_point(ask, lower.at, smooth=smooth, enough=enough) if is_lower else at
+    return least_point(ask, lower.at, smooth=smooth, enough=enough) if is_lower else here
+
+
+def _with_wall(low: Seen, high: Seen, inside: float, at: float) -> tuple[Seen, Seen]:
+    """Return the bracket without what is beyond a point outside of the domain."""
+    beyond = Seen(at, math.inf, 0.0, 0.0)
+    is_end_below, is_end_above = low.at < at < inside, inside < at < high.at
+    return (beyond if is_end_below else low), (beyond if is_end_above else high)
 
 
 def _newton(low: Seen, high: Seen, seen: Seen) -> list[float]:
@@ -130,7 +140,11 @@ def _newton(low: Seen, high: Seen, seen: Seen) -> list[float]:
 def _tangents(low: Seen, high: Seen) -> list[float]:
     """Return the points to ask next within the bracket of a kinked function.
 
-    There are none if no value between the ends can be lower.
+    There are none if no value between the ends can be lower. Else the point where the tangents at
+    both ends meet (Kelley's cutting planes), which is the least one where both are next to it; the
+    middle; and, as sums over many rows hardly differ from a smooth function, the zero of the
+    secant of the slopes, with points on both sides that bracket the least one closely where the
+    secant comes near.
     """
     width = high.at - low.at
     meet = low.at + (high.value - low.value - high.slope * width) / (low.slope - high.slope)
@@ -141,7 +155,14 @@ def _tangents(low: Seen, high: Seen) -> list[float]:
     fall = min(low.value, high.value) - floor
     if fall <= 1e-14 * abs(floor) or width <= PRECISION * (1.0 + abs(middle)):
         return []
-    return [meet, middle] if low.at < meet < high.at else [middle]
+    secant = low.at - low.slope * width / (high.slope - low.slope)
+    points = dict.fromkeys([middle, meet, secant, *_around(secant, width)])
+    return [point for point in points if low.at < point < high.at]
+
+
+def _around(centre: float, width: float) -> list[float]:
+    """Return points on both sides of another, the farthest first."""
+    return [centre + sign * share * width for share in NEAR for sign in (-1.0, 1.0)]
 
 
 def distance_to_best(

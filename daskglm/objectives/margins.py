@@ -322,14 +322,15 @@ class OneMargin(Margins):
     def best_constants(self, objective: Objective, point: Point) -> Point:
         """Evaluate the same coefficients with the best intercept. Cost: 1 pass, a few rounds."""
         w = point.w.copy()
-        w[-1] += best_shift(objective, point)
+        w[-1] += best_shift(objective, point).at
         return objective.at(w)
 
 
-def best_shift(objective: Objective, point: Point, start: float = 0.0) -> float:
+def best_shift(objective: Objective, point: Point, start: float = 0.0) -> Seen:
     """Find what to add to a point's intercept to minimise over it, from `start`.
 
-    The search by `convex` takes cached margins. Cost: 0 passes, a few rounds.
+    The search by `convex` takes cached margins, and has the value of the smooth part there. Cost: 0
+    passes, a few rounds.
     """
 
     def ask(shifts: list[float]) -> list[Seen]:
