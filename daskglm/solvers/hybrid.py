@@ -40,17 +40,17 @@ def sdca_then_newton(
     folder: str | None = None,
     **options: Any,
 ) -> Iterates:
-    """Dual coordinate ascent, finished by Newton's method if that is cheaper than the epochs left.
+    """Dual coordinate ascent, finished by another method if that is cheaper than the epochs left.
 
     Parameters
     ----------
     polish : bool, optional
-        Whether a second stage is allowed: Newton's method (TRON for many features) on the primal,
-        for the hinge on proximal points of its dual, which alone takes an L1 part.
-        Default: if the stop rule is the gap. It begins when the epochs left, by the rate of the
-        last five, cost more than some Newton steps (for a smooth loss and tol >= 1e-5: ten times as
-        much), or when the ascent fails: its points are above w = 0, or it lowers the gap no
-        further.
+        Whether a second stage is allowed: Newton's method or TRON on the primal, whichever is
+        expected to end first, for the hinge on proximal points of its dual, which alone takes an L1
+        part. Default: if the stop rule is the gap. It begins when the epochs left, by the rate of
+        the last three to five, cost more than that is expected to take (for a smooth loss and tol
+        >= 1e-5: ten times as much), or when the ascent fails: its points are above w = 0, or it
+        lowers the gap no further.
     state, folder
         State of a solve to resume, and the folder with its dual variables.
     **options

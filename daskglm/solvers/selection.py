@@ -32,8 +32,8 @@ def choose(
     """Return the name of the solver with the least cost, and the reason in words.
 
     The trial runs in the context `quiet`. Nothing is timed: two calls with equal data choose
-    equally. Cost: nothing, or the passes of a trial, less than 4, in one round where its rows
-    travel, else up to 27.
+    equally. Cost: nothing, or the passes of a trial, at most 2, in one round where its rows travel,
+    else up to 27.
     """
     workload = Workload.of(objective, tol)
     expected = _costs(workload)
