@@ -14,7 +14,7 @@ from __future__ import annotations
 # work. Dense rows of 5 to 1,500 features took 1.2 to 0.26 ns a value in float32, 1.4 to 0.42 in
 # float64; sparse ones 1.5 to 3 up to 20,000 features, 3 to 4 with 100,000, 4.6 to 5.5 with 300,000,
 # 6 to 10 with a million (one thread, 2026-11-28).
-ROW_SECONDS, BYTE_OF_ROW_SECONDS, SPARSE_SECONDS = 1e-8, 0.06e-9, 1.5e-9
+ROW_SECONDS, BYTE_OF_ROW_SECONDS, SPARSE_SECONDS = 1e-8, 0.07e-9, 1.5e-9
 CACHED_FEATURES, REQUEST_SECONDS = 60_000, 5e-5
 # Stored values of a row for which forming the Hessian adds one more pass; Hessians cost the square
 # of a row's length. Dense rows of 30 to 2,000 features gave 18 to 37 with two threads (2026-11-23),
@@ -60,8 +60,8 @@ SMALL_SECONDS = 1e-3
 # iteration of L-BFGS with ten pairs took 10 to 39 ns for each of 100,000 and 300,000 features
 # beside its pass, 32 to 80 of a million (2026-11-28).
 VECTOR_SECONDS = 0.25e-9
-# Seconds that an iteration of L-BFGS takes beside passes and vectors: 0.15 to 0.3 ms with 15 to 450
-# features (2026-11-28).
+# Seconds that an iteration of L-BFGS takes beside passes and vectors, or a round of dual ascent
+# beside its epoch: 0.15 to 0.3 ms with 15 to 450 features (2026-11-28).
 ITERATION_SECONDS = 0.2e-3
 # Vectors of coefficients that one iteration reads or writes: counted in the code, 7 for each of the
 # two loops over 10 pairs of L-BFGS, and about 25 for a product of conjugate gradients (2026-11-22).
@@ -69,11 +69,11 @@ LBFGS_VECTORS, TRON_VECTORS = 150.0, 25.0
 # The same of an epoch of dual ascent: 7 ns for each of 200,000 features on one thread; two, each
 # with a copy of the shared vector, took 25 to 80 (2026-11-23, 2026-11-28).
 EPOCH_VECTORS = 50.0
-# Seconds of a thread for an epoch of dual ascent: of a row, and of a stored value of dense and of
-# sparse rows, which grows by as much with so many features. 66 to 175 ns for rows of 5 to 60
+# Seconds of a thread for an epoch of dual ascent: of a row, and of a stored value of dense rows,
+# beside reading them, and of sparse rows, which grows by as much with so many features. 66 to 175 ns for rows of 5 to 60
 # values, 280 to 380 of 220, 990 to 1,330 of 1,500; sparse ones 90 to 115 ns of 10 values, 180 of
 # 40, 270 of 100, and of 40 of a million features (one thread, 2026-11-28).
-EPOCH_ROW_SECONDS, EPOCH_DENSE_SECONDS, EPOCH_SPARSE_SECONDS = 8e-8, 0.8e-9, 2.3e-9
+EPOCH_ROW_SECONDS, EPOCH_DENSE_SECONDS, EPOCH_SPARSE_SECONDS = 8e-8, 0.27e-9, 2.3e-9
 EPOCH_FEATURES = 1_000_000
 # Seconds of a round of messages: of every round, of every worker's two messages, and of every byte
 # of them. From rounds with 1 to 16 worker processes on 2 cores: 1.6 to 19 ms with 28 numbers, 3.6
@@ -124,9 +124,9 @@ TRON_BESIDE, TRON_BESIDE_POWER = 1.65, 0.83
 # Share of that for least squares, whose model is exact: on 23 of them (2026-11-28).
 QUADRATIC_SHARE = 0.8
 HELD_BESIDE, HELD_BESIDE_POWER = 5.0, 0.45
-# Share of their cost that L-BFGS and dual ascent count with, since their rates are seen while they
-# run, and others take over where they are slow. Chosen.
-SEEN_COST = 0.8
+# Shares of their costs that L-BFGS and dual ascent count with: their rates are seen while they run,
+# the second one's sooner, and others take over where they are slow. Chosen.
+SEEN_COST, SEEN_EPOCH_COST = 0.8, 0.65
 # Rows of that sample for each coefficient, and its largest share of all rows. Chosen.
 HESSIAN_SAMPLE_ROWS, LARGEST_SAMPLE = 10, 0.25
 
@@ -145,8 +145,9 @@ HAND_OVER, BEGINNING = 1.25, 1.5
 # Share of TRON's passes that no point of another spares it: from points of 6, 10 and 16 iterations
 # of L-BFGS it took 0.95 of them in the mean, on 110 drawn problems (2026-11-28).
 NOT_SPARED = 0.6
-# Passes of a certain solver up to which L-BFGS, tried or not, is not expected to be faster. Chosen.
-FEW_PASSES = 6.0
+# Passes of a certain solver up to which L-BFGS, tried or not, is not expected to be faster: those of
+# Newton's method where Hessians take no time to speak of are below. Chosen.
+FEW_PASSES = 6.5
 # The same with a factor of thousands of levels, of which a sample has few rows each: of flights by
 # tail number, to 1e-9, 26 iterations were foreseen and more than 60 taken (2026-11).
 PASSES_UNTRIED = 60.0
@@ -193,8 +194,9 @@ LOST_ROUNDS = 5
 # Passes that the second method may take: so many times the epochs that are left, within bounds;
 # a hinge's proximal points may take more. Chosen.
 SECOND_PER_EPOCH, LEAST_SECOND, MOST_SECOND, MOST_HINGE = 5.0, 200.0, 500.0, 5000.0
-# Proximal points of a hinge take so many times the Newton steps of a smooth loss. Chosen.
-PROXIMAL_FACTOR = 5.0
+# Epochs in whose time a smooth loss would be finished by Hessians, with so many of them that cost
+# their passes in epochs, or by TRON; proximal points of a hinge take so many times that. Chosen.
+FINISH_STEPS, EPOCH_PASSES, TRON_FINISH_EPOCHS, PROXIMAL_FACTOR = 4.5, 1.5, 25.0, 5.0
 # Epochs between which a rate of dual ascent is believed, at least. Chosen.
 SEEN_EPOCHS = 3
 

@@ -74,6 +74,7 @@ def sdca_then_newton(
         return (yield from _second(objective, dual, w, math.inf)) or Reason.NO_PROGRESS
 
     second = _second_epochs(Workload.of(objective, tol))
+    least = costs.SEEN_EPOCHS if smooth else costs.RATE_WINDOW
     gaps: list[float] = []
     ascent = sdca(objective, w, tol=tol, dual=dual, state=state, **options)
     above = 0  # rounds in turn whose value is above that of w = 0
@@ -94,7 +95,7 @@ def sdca_then_newton(
         above = 0 if point.value <= dual.at_zero else above + 1
         # no rate is known of the first ones
         seen = min(len(gaps) - 1, costs.RATE_WINDOW)
-        left = iterations_left(gaps, tol, seen) if seen >= costs.SEEN_EPOCHS else 0.0
+        left = iterations_left(gaps, tol, seen) if seen >= least else 0.0
         lost = above >= costs.LOST_ROUNDS
         if allowed and (lost or left > patience * second):
             passes = min(
@@ -253,8 +254,13 @@ def _ends_by_newton(objective: Objective) -> bool:
 
 def _second_epochs(workload: Workload) -> float:
     """Foresee the time that the second method takes, in epochs."""
-    passes = min(newton_from_here(workload, 1.0), workload.tron_passes)
-    return (1.0 if workload.smooth else costs.PROXIMAL_FACTOR) * passes / workload.epoch
+    if workload.smooth:
+        passes = min(newton_from_here(workload, 1.0), workload.tron_passes)
+        return passes / workload.epoch
+    epochs = costs.TRON_FINISH_EPOCHS
+    if workload.n_features <= costs.LARGEST_HESSIAN or workload.blocks:
+        epochs = costs.FINISH_STEPS * (1.0 + workload.gram / costs.EPOCH_PASSES)
+    return costs.PROXIMAL_FACTOR * epochs
 
 
 def lbfgs_cost(workload: Workload) -> float:
@@ -282,7 +288,7 @@ def sdca_cost(workload: Workload) -> float:
         return costs.CORNER_EPOCHS * workload.digits * workload.epoch
     more = costs.EPOCHS_PER_RATIO * workload.row_ratio**costs.EPOCHS_POWER
     epochs = costs.SDCA_EPOCHS + more
-    return costs.SEEN_COST * workload.digits * epochs * workload.epoch
+    return costs.SEEN_EPOCH_COST * workload.digits * epochs * workload.epoch
 
 
 LBFGS = SolverSpec(

@@ -273,11 +273,15 @@ class Workload:
     @property
     def epoch(self) -> float:
         """Passes that an epoch of dual ascent costs: every row has work of its own."""
-        value = costs.EPOCH_DENSE_SECONDS
-        if self.summary.sparse:
+        summary = self.summary
+        if summary.sparse:
             wide = 1.0 + self.n_features / costs.EPOCH_FEATURES
-            value = costs.EPOCH_SPARSE_SECONDS * wide
-        seconds = costs.EPOCH_ROW_SECONDS * self.summary.n_rows + value * self.summary.nonzeros
+            values = summary.nonzeros * costs.EPOCH_SPARSE_SECONDS * wide
+        else:
+            values = summary.nonzeros * costs.EPOCH_DENSE_SECONDS
+            values += summary.nbytes * costs.BYTE_OF_ROW_SECONDS
+        own = costs.REQUEST_SECONDS + costs.ITERATION_SECONDS
+        seconds = own + costs.EPOCH_ROW_SECONDS * summary.n_rows + values
         vectors = self.vectors(costs.EPOCH_VECTORS)
         return seconds / self.pass_seconds + vectors + self.rounds(costs.EPOCH_ROUNDS)
 

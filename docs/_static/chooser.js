@@ -195,13 +195,15 @@
     sdca() {
       const more = costs.EPOCHS_PER_RATIO * this.rowRatio ** costs.EPOCHS_POWER;
       const epochs = this.smooth ? costs.SDCA_EPOCHS + more : costs.CORNER_EPOCHS;
-      const value = this.sparse
-        ? costs.EPOCH_SPARSE_SECONDS * (1 + this.features / costs.EPOCH_FEATURES)
-        : costs.EPOCH_DENSE_SECONDS;
-      const seconds = costs.EPOCH_ROW_SECONDS * this.rows + value * this.nonzeros;
+      const wide = 1 + this.features / costs.EPOCH_FEATURES;
+      const values = this.sparse
+        ? this.nonzeros * costs.EPOCH_SPARSE_SECONDS * wide
+        : this.nonzeros * costs.EPOCH_DENSE_SECONDS + this.nbytes * costs.BYTE_OF_ROW_SECONDS;
+      const seconds = costs.REQUEST_SECONDS + costs.ITERATION_SECONDS
+        + costs.EPOCH_ROW_SECONDS * this.rows + values;
       const epoch = seconds / this.passSeconds + this.vectors(costs.EPOCH_VECTORS)
         + this.rounds(costs.EPOCH_ROUNDS);
-      const share = this.smooth ? costs.SEEN_COST : 1;
+      const share = this.smooth ? costs.SEEN_EPOCH_COST : 1;
       return share * Math.max(-Math.log10(TOL), 1) / 6 * epochs * epoch;
     }
 

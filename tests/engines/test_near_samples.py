@@ -203,8 +203,8 @@ def test_samples_add_one_round_to_a_fit(client, loss, options, rounds):
 
 
 def test_a_trial_takes_one_round_and_foresees_what_it_does_in_process(client):
-    rows, targets = large()
-    lazy = da.from_array(rows, chunks=(15_000, -1)), da.from_array(targets, chunks=15_000)
+    rows, targets = large(n=100_000)
+    lazy = da.from_array(rows, chunks=(25_000, -1)), da.from_array(targets, chunks=25_000)
     data = partitions(*lazy, classify=True)
     loss = LOSSES["logistic"]
     with on_workers(client, data) as engine:

@@ -51,11 +51,11 @@ def test_auto_picks_by_expected_passes_and_says_why():
     assert daskglm.fit(X, y).report_.solver == "newton"
     wide = sp.random(200, 5000, 0.01, format="csr", random_state=0)
     report = daskglm.fit(wide, np.arange(200) % 2).report_
-    assert report.solver == "tron"
+    assert report.solver == "sdca"
     assert "5,000 features" in report.why
-    assert "expected passes: tron" in report.why
-    few_values = daskglm.fit(wide, np.arange(200) % 2, C=0.1).report_
-    assert few_values.solver == "tron", "an epoch reads the shared vector 50 times: 4 ms, not 15"
+    assert "expected passes: sdca" in report.why
+    weak = daskglm.fit(wide, np.arange(200) % 2, C=1000.0).report_
+    assert weak.solver == "sdca", "rows are nearly orthogonal, whatever the penalty"
     assert daskglm.fit(wide, np.arange(200) % 2, loss="hinge").report_.solver.startswith("sdca")
     rng = np.random.default_rng(0)
     long = rng.standard_normal((3000, 2200)) * np.linspace(0.1, 1, 2200)
@@ -65,7 +65,7 @@ def test_auto_picks_by_expected_passes_and_says_why():
     skewed = long * (1 + 100 * (np.arange(2200) % 50 == 0))
     report = daskglm.fit(skewed / 40, labels, C=1e4, tol=1e-3).report_
     assert report.solver == "lbfgs"
-    assert "too many features for a Hessian" in report.why
+    assert "sdca" in report.why
     tried = daskglm.fit(long, labels, C=1.0).report_
     assert "lbfgs by a trial of" in tried.why
     assert tried.passes > daskglm.fit(long, labels, C=1.0, solver="lbfgs").report_.passes, (

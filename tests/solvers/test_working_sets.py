@@ -209,9 +209,9 @@ def test_thousands_of_coefficients(l1_ratio, asked):
     ],
 )
 def test_a_hessian_is_formed_where_it_costs_less_than_products(per_row, rows, features, formed):
-    summary = DataSummary(
-        n_rows=rows, n_features=features, sparse=per_row < features, nonzeros=per_row * rows
-    )
+    stored = per_row * rows
+    known = {"n_rows": rows, "n_features": features, "nonzeros": stored, "nbytes": 8 * stored}
+    summary = DataSummary(**known, sparse=per_row < features)
     assert Workload(summary, features).forms_hessian == formed
 
 
