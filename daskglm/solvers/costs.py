@@ -70,9 +70,9 @@ LBFGS_VECTORS, TRON_VECTORS = 150.0, 25.0
 # with a copy of the shared vector, took 25 to 80 (2026-11-23, 2026-11-28).
 EPOCH_VECTORS = 50.0
 # Seconds of a thread for an epoch of dual ascent: of a row, and of a stored value of dense rows,
-# beside reading them, and of sparse rows, which grows by as much with so many features. 66 to 175 ns for rows of 5 to 60
-# values, 280 to 380 of 220, 990 to 1,330 of 1,500; sparse ones 90 to 115 ns of 10 values, 180 of
-# 40, 270 of 100, and of 40 of a million features (one thread, 2026-11-28).
+# beside reading them, and of sparse rows, which grows by as much with so many features. 66 to 175
+# ns for rows of 5 to 60 values, 280 to 380 of 220, 990 to 1,330 of 1,500; sparse ones 90 to 115 ns
+# of 10 values, 180 of 40, 270 of 100, and of 40 of a million features (one thread, 2026-11-28).
 EPOCH_ROW_SECONDS, EPOCH_DENSE_SECONDS, EPOCH_SPARSE_SECONDS = 8e-8, 0.27e-9, 2.3e-9
 EPOCH_FEATURES = 1_000_000
 # Seconds of a round of messages: of every round, of every worker's two messages, and of every byte
@@ -145,8 +145,8 @@ HAND_OVER, BEGINNING = 1.25, 1.5
 # Share of TRON's passes that no point of another spares it: from points of 6, 10 and 16 iterations
 # of L-BFGS it took 0.95 of them in the mean, on 110 drawn problems (2026-11-28).
 NOT_SPARED = 0.6
-# Passes of a certain solver up to which L-BFGS, tried or not, is not expected to be faster: those of
-# Newton's method where Hessians take no time to speak of are below. Chosen.
+# Passes of a certain solver up to which L-BFGS, tried or not, is not expected to be faster: those
+# of Newton's method where Hessians take no time to speak of are below. Chosen.
 FEW_PASSES = 6.5
 # The same with a factor of thousands of levels, of which a sample has few rows each: of flights by
 # tail number, to 1e-9, 26 iterations were foreseen and more than 60 taken (2026-11).

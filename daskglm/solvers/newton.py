@@ -328,7 +328,8 @@ def cost(workload: Workload) -> float:
             (costs.SAMPLED_HESSIANS + more) * workload.gram,
             costs.SAMPLE_STEPS * (1.0 + workload.decades) + costs.SAMPLE_HESSIANS * workload.gram,
         )
-        factors = costs.SAMPLED_FACTORS * (workload.factorisation + entry_passes(summary))
+        entries = entry_passes(summary) * workload.rows_share
+        factors = costs.SAMPLED_FACTORS * (workload.factorisation + entries)
         rounds = workload.rounds(costs.WHOLE_ROUNDS)
         rounds += workload.sample_rounds(sizes, costs.SAMPLED_ROUNDS)
         return costs.SAMPLED_PASSES + hessians + factors + rounds

@@ -144,7 +144,13 @@ class Workload:
     @property
     def gram(self) -> float:
         """Passes that forming a Hessian adds to a pass."""
-        return hessian_passes(self.summary, outputs=self.outputs, blocks=self.blocks)
+        values = hessian_passes(self.summary, outputs=self.outputs, blocks=self.blocks)
+        return values * self.rows_share
+
+    @property
+    def rows_share(self) -> float:
+        """Share of a pass that is work with rows: what a request takes besides is not."""
+        return self._rows_seconds / self.pass_seconds
 
     @property
     def class_blocks(self) -> float:

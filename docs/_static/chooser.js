@@ -63,17 +63,19 @@
       return values + this.rows * costs.ROW_SECONDS;
     }
     get passSeconds() { return costs.REQUEST_SECONDS + this.rowsSeconds; }
+    get rowsShare() { return this.rowsSeconds / this.passSeconds; }
     get decades() { return Math.min(Math.log10(1 + this.ratio), costs.MOST_DECADES); }
 
     get entries() {
-      return this.sparse ? costs.HESSIAN_ENTRY_VALUES * this.features ** 2 / this.values : 0;
+      const entries = costs.HESSIAN_ENTRY_VALUES * this.features ** 2 / this.values;
+      return this.sparse ? entries * this.rowsShare : 0;
     }
 
     get gram() {
-      if (!this.sparse) return this.perRow / costs.DENSE_HESSIAN_VALUES;
+      if (!this.sparse) return this.rowsShare * this.perRow / costs.DENSE_HESSIAN_VALUES;
       const cached = this.features <= costs.CACHED_HESSIAN;
       const values = cached ? costs.SPARSE_HESSIAN_VALUES : costs.LARGE_HESSIAN_VALUES;
-      return this.perRow / values + this.entries;
+      return this.rowsShare * this.perRow / values + this.entries;
     }
 
     get factorisation() {
