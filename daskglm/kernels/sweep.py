@@ -97,7 +97,7 @@ def evaluate(law, rows, w, b, start, stop, out):  # type: ignore[no-untyped-def]
             forward(X, wide, b, lo, hi, m, hi)
         total += tile_at(law, y[lo:hi], m, weight[lo:hi], offset[lo:hi], s, c)
         backward(X, s, lo, n, gradient, hi)
-        slopes += total_of(s)
+        slopes += s.sum()
         if len(diagonal) > 0:
             add_squares(X, c, lo, n, diagonal)
             diagonal[d] += total_of(c)

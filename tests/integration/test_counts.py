@@ -169,7 +169,8 @@ def test_rounds_and_bytes_reduced_on_two_workers(client, data, solver, most_roun
     diagonals = {"lbfgs": 1 + math.log2(report.rounds)}.get(solver, 0.0)
     # features, target and number of the rows that travel
     samples = {"newton": 0.12 * 100_000 * (4 * d + 16)}.get(solver, 0.0)
-    sums = 8 * workers * (numbers * report.rounds + d * diagonals)
+    hessians = {"sdca": 2 * d * d}.get(solver, 0.0)  # of the second stage
+    sums = 8 * workers * (numbers * report.rounds + d * diagonals + hessians)
     assert report.bytes_reduced <= sums + samples
 
 
