@@ -31,6 +31,7 @@ REAL = (
         "rcv1_binary",
         "amazon_reviews",
         "news20_text",
+        "news20_libsvm",
         "insteval",
         "higgs",
         "covtype15k",
