@@ -251,7 +251,7 @@ FAULTS = [
     ),
     Fault(
         "file of a model: the digest of its arrays lacks the intercept",
-        "estimators/persistence.py",
+        "estimators/model_file.py",
         "for array in (coef, intercept)]",
         "for array in (coef,)]",
         "estimators/test_persistence.py estimators/test_untrusted_models.py",
