@@ -227,7 +227,7 @@ def _all(value: Any, what: str, known: Mapping[str, Check]) -> None:
 
 def _tron(size: int) -> dict[str, Check]:
     numbers = dict.fromkeys(("radius", "missed", "mixture", "share", "spent", "due"), _positive)
-    return {**numbers, "center": vector(size)}
+    return {**numbers, "center": vector(size), "by_newton": schema.flag}
 
 
 def _limited_memory(size: int) -> dict[str, Check]:
@@ -240,10 +240,6 @@ def _limited_memory(size: int) -> dict[str, Check]:
         "taken": schema.integer,
         "renewal": schema.integer,
     }
-
-
-def _lbfgs(size: int) -> dict[str, Check]:
-    return {**_limited_memory(size), "by_newton": schema.flag, **_tron(size)}
 
 
 def _gd(size: int) -> dict[str, Check]:
@@ -260,7 +256,7 @@ STATES: dict[str, Callable[[int], dict[str, Check]]] = {
     "newton": lambda size: {},
     BATCH: lambda size: {"given_up": numbers},
     "tron": _tron,
-    "lbfgs": _lbfgs,
+    "lbfgs": _limited_memory,
     "gd": _gd,
     "sdca": _sdca,
     "owlqn": _limited_memory,

@@ -5,7 +5,6 @@ report.
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -519,8 +518,7 @@ def _solver_of(objective: Objective, begin: WarmStart, settings: FitConfig) -> t
     if begin.solver is not None:
         return begin.solver, begin.why
     if settings.solver == "auto":
-        quiet = functools.partial(_quiet_blas, objective.engine)
-        return choose(objective, quiet, _tol(settings))
+        return choose(objective, _tol(settings))
     if not objective.penalty.is_smooth and settings.solver in WITHIN_BOUNDS:
         name = WITHIN_BOUNDS[settings.solver]
         return name, f"{asked(settings)}, with features that are left out: {name}"

@@ -6,7 +6,7 @@ A `SolverSpec` describes a solver. The package's own are registered here; `regis
 from __future__ import annotations
 
 from daskglm.solvers.gradient_descent import SPEC as GRADIENT_DESCENT
-from daskglm.solvers.hybrid import LBFGS, SDCA
+from daskglm.solvers.hybrid import LBFGS, SDCA, TRON
 from daskglm.solvers.iterate import Iterate
 from daskglm.solvers.newton import SPEC as NEWTON
 from daskglm.solvers.owlqn import SPEC as OWLQN
@@ -20,7 +20,6 @@ from daskglm.solvers.spec import (
     solver_names,
     unregister,
 )
-from daskglm.solvers.tron import SPEC as TRON
 
 __all__ = [
     "Iterate",

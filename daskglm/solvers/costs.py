@@ -18,11 +18,12 @@ ROW_SECONDS, BYTE_OF_ROW_SECONDS, SPARSE_SECONDS = 1e-8, 0.07e-9, 1.5e-9
 CACHED_FEATURES, REQUEST_SECONDS = 60_000, 5e-5
 # Stored values of a row for which forming the Hessian adds one more pass; Hessians cost the square
 # of a row's length. Dense rows of 30 to 2,000 features gave 18 to 37 with two threads (2026-11-23),
-# 15 to 25 with one (2026-11-28); sparse rows of 5 to 100 values, whose products are scattered one
-# by one, 4 to 6 where the Hessian fits into a core's cache, up to so many features, then 4.2 (700
-# features) to 1.5 (1,500) (2026-11-23).
-DENSE_HESSIAN_VALUES = 26.0
-SPARSE_HESSIAN_VALUES, LARGE_HESSIAN_VALUES, CACHED_HESSIAN = 5.0, 3.0, 500
+# 15 to 25 with one; sparse rows of 5 to 100 values, whose products are scattered one by one, 4 to 6
+# where the Hessian fits into a core's cache, up to so many features, then 4.2 (700 features) to 1.5
+# (1,500) (2026-11-23). Whole fits of 53 drawn problems took 0.6 (float64, sparse) to 0.85 (float32)
+# of what 26, 5 and 3 gave (one thread, 2026-11-28).
+DENSE_HESSIAN_VALUES = 37.0
+SPARSE_HESSIAN_VALUES, LARGE_HESSIAN_VALUES, CACHED_HESSIAN = 7.0, 4.5, 500
 # With K margins a row: a pass in passes of one margin, for each of them; and what the Hessian adds,
 # in passes with K margins, for each of the K - 1 other classes of a class: so much, and half the
 # features (sparse rows are made dense) over so many. 581,000 x 54 x 7, float64: pass 0.11 s (of one
@@ -63,8 +64,8 @@ VECTOR_SECONDS = 0.25e-9
 # Seconds that an iteration of L-BFGS takes beside passes and vectors, or a round of dual ascent
 # beside its epoch: 0.15 to 0.3 ms with 15 to 450 features (2026-11-28).
 ITERATION_SECONDS = 0.2e-3
-# Vectors of coefficients that one iteration reads or writes: counted in the code, 7 for each of the
-# two loops over 10 pairs of L-BFGS, and about 25 for a product of conjugate gradients (2026-11-22).
+# Vectors of coefficients that an iteration of L-BFGS with ten pairs, and a product of conjugate
+# gradients, read or write: counted in the code (2026-11-22).
 LBFGS_VECTORS, TRON_VECTORS = 150.0, 25.0
 # The same of an epoch of dual ascent: 7 ns for each of 200,000 features on one thread; two, each
 # with a copy of the shared vector, took 25 to 80 (2026-11-23, 2026-11-28).
@@ -87,10 +88,10 @@ SAMPLE_BYTE_SECONDS = 1.3e-9
 # Decades of the curvature ratio above which problems were no harder on the whole, for Newton's
 # method and TRON, on 220 drawn problems (2026-11-23).
 MOST_DECADES = 3.0
-# Iterations of Newton's method without samples, each with a Hessian, and how many more for each
-# decade of 1 + the curvature ratio: 1 to 3 below a ratio of 1, 3 to 6 at 10, 5 to 9 at 1,000, on
-# those problems. A quadratic takes one and proves it by another evaluation.
-NEWTON_STEPS, STEPS_PER_DECADE, QUADRATIC_STEPS = 2.5, 1.2, 2.0
+# Hessians of Newton's method without samples, and how many more for each decade of 1 + the
+# curvature ratio: medians of 182 drawn problems were 4 below a ratio of 1, 5 up to 100, 6 and 7
+# above (2026-11-28). Least squares take one.
+NEWTON_STEPS, STEPS_PER_DECADE, QUADRATIC_STEPS = 3.7, 0.8, 1.0
 # Hessians of Newton's method without a penalty, from the means of the levels of a factor that is
 # eliminated: 4 to 6 for counts, classes and gamma, 300 to 100,000 levels, to 1e-8 and 1e-9
 # (2026-11-28).
@@ -113,73 +114,24 @@ SDCA_EPOCHS, EPOCHS_PER_RATIO, EPOCHS_POWER = 6.0, 6.0, 0.7
 LEAST_TOL = 1e-15
 # Rounds of messages for an epoch.
 EPOCH_ROUNDS = 2.0
-# Passes of TRON to 1e-6: these for easy rows, times (1 + curvature ratio) to this power. Medians of
-# 220 drawn problems were 7 to 13 below a ratio of 0.1, 18 at 1, 31 at 10, 46 at 100, 30 to 120
-# above (2026-11-23).
-TRON_PASSES, TRON_RATIO, TRON_POWER = 8.0, 40.0, 0.3
-# Passes of TRON where L-BFGS takes so many iterations: this times a power of them, on 216 drawn
-# problems of two distributions; the logarithm of the rest has a deviation of 0.32. Then the same
-# where the Hessian of a sample may precondition, on 48 of them (2026-11-28).
-TRON_BESIDE, TRON_BESIDE_POWER = 1.65, 0.83
-# Share of that for least squares, whose model is exact: on 23 of them (2026-11-28).
-QUADRATIC_SHARE = 0.8
-HELD_BESIDE, HELD_BESIDE_POWER = 5.0, 0.45
-# Shares of their costs that L-BFGS and dual ascent count with: their rates are seen while they run,
-# the second one's sooner, and others take over where they are slow. Chosen.
-SEEN_COST, SEEN_EPOCH_COST = 0.8, 0.65
-# Rows of that sample for each coefficient, and its largest share of all rows. Chosen.
+# Products of TRON to 1e-6: these for easy rows, times the curvature ratio's decades to this power,
+# which is less for each decade of rows beside features; and their share for least squares, whose
+# model is exact. On 420 drawn problems of two distributions half of the forecasts were within 1.6
+# times what was taken; by the ratio alone within 1.75 (2026-11-28).
+TRON_PASSES, TRON_POWER, TRON_POWER_LESS, QUADRATIC_SHARE = 13.5, 0.48, 0.13, 0.64
+# Passes that a product takes: curvatures are known. Medians of 122 drawn problems, dense and
+# sparse, were 0.71 both (one thread, 2026-11-28).
+PRODUCT_PASSES = 0.7
+# Rows for each coefficient of the sample whose Hessian preconditions TRON, and its largest share of
+# all rows. Chosen.
 HESSIAN_SAMPLE_ROWS, LARGEST_SAMPLE = 10, 0.25
 
-# ---- L-BFGS, and the trial that foresees its iterations
-# Iterations of L-BFGS from which its own rate on all rows is believed: forecasts from 8 were within
-# 0.3 and 1.5 of what was taken on 80 % of 146 drawn problems, from 15 no better (2026-11-28). And
-# iterations of a problem of which nothing is known. Chosen.
-SEEN_ITERATIONS, TYPICAL_ITERATIONS = 8, 30.0
-# Slowing down that is believed: what the last half foresees over what all iterations do. Chosen.
-SLOWEST = 16.0
-# Iterations that are foreseen for each one since the error was halved. Chosen.
-HALTING = 2.0
-# What is left of one method over what another is expected to take from there, at which that takes
-# over; and the passes that a method takes to begin. Chosen.
-HAND_OVER, BEGINNING = 1.25, 1.5
-# Share of TRON's passes that no point of another spares it: from points of 6, 10 and 16 iterations
-# of L-BFGS it took 0.95 of them in the mean, on 110 drawn problems (2026-11-28).
-NOT_SPARED = 0.6
-# Passes of a certain solver up to which L-BFGS, tried or not, is not expected to be faster: those
-# of Newton's method where Hessians take no time to speak of are below. Chosen.
+# Passes' work of Newton's method up to which the reason of a choice names no others. Chosen.
 FEW_PASSES = 6.5
-# The same with a factor of thousands of levels, of which a sample has few rows each: of flights by
-# tail number, to 1e-9, 26 iterations were foreseen and more than 60 taken (2026-11).
-PASSES_UNTRIED = 60.0
-# Passes of certain solvers from which a trial cannot speak against L-BFGS where each iteration of
-# the trial is a round of messages as well. Chosen.
-DISTANT_PASSES = 50.0
-# Rows for each feature that a trial reads, up to a share of all rows: with fewer a sample is much
-# harder to fit than all rows are. Errors of forecasts on 48 drawn problems fell from samples of
-# 1/32 to those four times as large (2026-11-22); the numbers are chosen.
-TRIAL_ROWS, LARGEST_TRIAL = 10, 1 / 16
-# Where fewer rows would do: a share of all rows, but at least and at most so many stored values.
-# Chosen.
-TRIAL_SHARE, LEAST_TRIAL_VALUES, MOST_TRIAL_VALUES = 1 / 32, 1e5, 1e6
-# Rows for each coefficient from which the losses of a sample are scaled up to the whole. With fewer
-# rows nearly every row has a direction of its own, whose curvature that would magnify: then the
-# scale is multiplied by this power of the sample's share. Forecasts for RCV1-shaped rows with C
-# from 0.1 to 10 were 9 to 35 iterations without it and 7 to 25 with it; 8 to 23 were taken
-# (2026-11-22).
-FULL_SCALE_ROWS, WIDE_SCALE_POWER = 2.0, 0.5
-# Stored values of a feature in the sample below which vectors cost more than the sample's rows, so
-# that a trial costs as much as a solve. Chosen.
-TRIAL_FEATURE_VALUES = 4
-# Iterations of a trial at most, and over how many a rate of convergence is taken: on the drawn
-# problems forecasts from 12 iterations or over 10 of them were no better (2026-11-22).
-TRIAL_ITERATIONS, RATE_WINDOW = 25, 5
-# Share of the best certain cost: once less is foreseen, the trial ends. Chosen.
-SURE_SHARE = 0.85
-# But it goes on while it has cost less than this share of the best certain cost: rates of the first
-# iterations are too good where eigenvalues decay. Chosen.
-TRIAL_STAKE = 0.02
-# Seed of the rows that a trial reads.
-TRIAL_SEED = 30
+# The same up to which Newton's method eliminates a factor of thousands of levels, whatever else is
+# expected: the curvature ratio of rows tells little of their levels'. Chosen: 63 to 102 were
+# foreseen for flights by tail number where 6 to 9 passes were taken (2026-11).
+ELIMINATION_PASSES = 100.0
 
 # ---- samples in Newton's method and in TRON
 # Stored values from which samples of the rows pay. Chosen.
@@ -197,8 +149,8 @@ SECOND_PER_EPOCH, LEAST_SECOND, MOST_SECOND, MOST_HINGE = 5.0, 200.0, 500.0, 500
 # Epochs in whose time a smooth loss would be finished by Hessians, with so many of them that cost
 # their passes in epochs, or by TRON; proximal points of a hinge take so many times that. Chosen.
 FINISH_STEPS, EPOCH_PASSES, TRON_FINISH_EPOCHS, PROXIMAL_FACTOR = 4.5, 1.5, 25.0, 5.0
-# Epochs between which a rate of dual ascent is believed, at least. Chosen.
-SEEN_EPOCHS = 3
+# Epochs between which a rate of dual ascent is believed, at least, and the most that count. Chosen.
+SEEN_EPOCHS, RATE_WINDOW = 3, 5
 
 # ---- losses with corners
 # Passes of proximal points from the start, and Hessians that they form: 14 to 50 passes in all for

@@ -1,4 +1,4 @@
-"""Two solvers in turn: dual ascent or L-BFGS, then Newton's method or TRON for the last digits."""
+"""Two solvers in turn: dual ascent or TRON, then Newton's method or TRON for the last digits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from daskglm.objectives.primal import Objective
 from daskglm.objectives.softmax import Softmax
 from daskglm.solvers import costs
 from daskglm.solvers.dual_bound import bounded
-from daskglm.solvers.forecast import iterations_left, relative_error
+from daskglm.solvers.forecast import iterations_left
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.lbfgs import lbfgs
 from daskglm.solvers.newton import cost as newton_cost
@@ -109,99 +109,46 @@ def sdca_then_newton(
             allowed = False
 
 
-def lbfgs_then_second_order(
+def tron_then_newton(
     objective: Objective,
     w: np.ndarray,
     *,
     tol: float = 1e-6,
     automatic: bool = False,
-    radius: float | None = None,
     by_newton: bool = False,
     **state: Any,
 ) -> Iterates:
-    """L-BFGS; if `auto` chose it, a second-order method finishes solves that take long.
+    """TRON; if `auto` chose it, Newton's method finishes solves that take long.
 
-    The passes that L-BFGS needs are uncertain. So its own rate on all rows foresees what is left,
-    and TRON or Newton's method takes over once that is more than they are expected to take from
-    there. TRON in turn is given the passes of Newton's method from the start. For several margins a
-    row `output_lbfgs` takes its place, to the end.
+    The products that TRON needs are uncertain, the Hessians of Newton's method are much less so: it
+    takes over once TRON has cost as much as that would have from the start.
 
     Parameters
     ----------
     automatic : bool
         Whether `auto` chose the solver.
-    radius : float, optional
-        Of a solve to resume: radius of TRON, if that had taken over.
     by_newton : bool
         Of a solve to resume: whether Newton's method had taken over.
     **state
-        Of a solve to resume: state of L-BFGS or TRON.
+        Of a solve to resume: state of TRON.
     """
-    if isinstance(objective.margins, Softmax):
-        return (yield from output_lbfgs(objective, w, **state))
-    workload = Workload.of(objective, tol)
-    certain = newton_cost(workload) if automatic else math.inf
-    start, last = objective.passes, None
-    if radius is None and not by_newton:
-        steps = lbfgs(objective, w, **state)
-        if not automatic:
-            return (yield from steps)
-        reason, last, by_newton = yield from _while_it_pays(workload, objective, steps)
-        if last is None or reason is not None:
-            return reason or Reason.NO_PROGRESS
-        w, state = last.w, {}
-
-    left = certain - (objective.passes - start)
-    if left > 0.0 and not by_newton:
-        steps = tron(objective, w, tol=tol, radius=radius, **state)
-        reason, last = yield from _up_to(left, objective, steps, by="tron")
+    if not by_newton:
+        workload = Workload.of(objective, tol)
+        enough = newton_cost(workload) / workload.tron_product if automatic else math.inf
+        reason, last = yield from _up_to(enough, objective, tron(objective, w, tol=tol, **state))
         if last is None or reason is not None:
             return reason or Reason.NO_PROGRESS
         w = last.w
-
     changes: dict[str, Any] = {"by": "newton", "resume": lambda: {"by_newton": True}}
     steps = newton(objective, w, tol=tol)
     reason, _ = yield from _up_to(math.inf, objective, steps, **changes)
     return reason or Reason.NO_PROGRESS
 
 
-def _while_it_pays(
-    workload: Workload, objective: Objective, iterates: Iterates
-) -> Generator[Iterate, None, tuple[Reason | None, Point | None, bool]]:
-    """Pass on iterates of L-BFGS while it is nearer its end than other methods.
-
-    Returns why it ended, None if it did not, the last point, and whether Newton's method is the
-    one that is expected to end first.
-    """
-    tol, last = workload.tol, None
-    errors: list[float] = []
-    first = 0.0
-    while True:
-        try:
-            iterate = next(iterates)
-        except StopIteration as end:
-            return end.value, last, False
-        last = iterate.point
-        first = first or last.gradient_norm
-        error = relative_error(objective, last, first)
-        errors.append(min(error, errors[-1]) if errors else error)
-        yield iterate
-        taken, latest = len(errors) - 1, errors[-1]
-        if taken < costs.SEEN_ITERATIONS:
-            continue
-        # rates of the last half are those of halts at times, the mean rate sees no slowing down
-        left = iterations_left(errors, tol, window=taken)
-        lately = iterations_left(errors, tol, window=taken // 2)
-        left = math.sqrt(left * min(lately, costs.SLOWEST * left))
-        idle = taken - next(k for k, met in enumerate(errors) if met < 2.0 * latest)
-        left = max(left, costs.HALTING * idle)
-        share = math.log(max(errors[-1] / tol, 1.0)) / math.log(max(errors[0] / tol, math.e))
-        spared = (1.0 - costs.NOT_SPARED) * (1.0 - share)
-        by_tron = costs.BEGINNING + (1.0 - spared) * workload.tron_beside(taken + left)
-        by_newton = newton_from_here(workload, share)
-        if left * workload.lbfgs_iteration > costs.HAND_OVER * min(by_tron, by_newton):
-            iterates.close()
-            return None, last, by_newton < by_tron
+def lbfgs_or_blocks(objective: Objective, w: np.ndarray, **state: Any) -> Iterates:
+    """L-BFGS; for several margins a row, around the blocks of their classes."""
+    several = isinstance(objective.margins, Softmax)
+    return (yield from (output_lbfgs if several else lbfgs)(objective, w, **state))
 
 
 def _up_to(
@@ -263,20 +210,19 @@ def _second_epochs(workload: Workload) -> float:
     return costs.PROXIMAL_FACTOR * epochs
 
 
-def lbfgs_cost(workload: Workload) -> float:
-    """Foresee the passes that L-BFGS takes.
+def tron_cost(workload: Workload) -> float:
+    """Foresee the work of TRON in passes; infinite for several margins a row.
 
-    They are at most those after which another method takes over, and that method's.
+    Its preconditioners take classes apart: 523 passes where Newton's method took 20.
     """
-    if workload.outputs > 1:
-        return costs.OUTPUT_LBFGS_PASSES * workload.lbfgs_iteration + workload.class_blocks
-    second = min(workload.tron_passes, newton_cost(workload))
-    iterations = min(workload.lbfgs_iterations, costs.SEEN_ITERATIONS)
-    rest = workload.lbfgs_iterations - iterations
-    passes = iterations * workload.lbfgs_iteration + min(rest * workload.lbfgs_iteration, second)
-    # least squares are one system of TRON; without a penalty no bound tells the rate
-    is_seen = workload.penalised and not workload.quadratic
-    return (costs.SEEN_COST if is_seen else 1.0) * passes
+    return workload.tron_passes if workload.outputs == 1 else math.inf
+
+
+def lbfgs_cost(workload: Workload) -> float:
+    """Foresee the passes of L-BFGS for several margins a row; TRON takes fewer for one."""
+    if workload.outputs == 1:
+        return math.inf
+    return costs.OUTPUT_LBFGS_PASSES * workload.lbfgs_iteration + workload.class_blocks
 
 
 def sdca_cost(workload: Workload) -> float:
@@ -288,16 +234,13 @@ def sdca_cost(workload: Workload) -> float:
         return costs.CORNER_EPOCHS * workload.digits * workload.epoch
     more = costs.EPOCHS_PER_RATIO * workload.row_ratio**costs.EPOCHS_POWER
     epochs = costs.SDCA_EPOCHS + more
-    return costs.SEEN_EPOCH_COST * workload.digits * epochs * workload.epoch
+    return workload.digits * epochs * workload.epoch
 
 
-LBFGS = SolverSpec(
-    "lbfgs",
-    lbfgs_then_second_order,
-    max_iter=2000,
-    settings=("tol", "automatic"),
-    cost=lbfgs_cost,
+TRON = SolverSpec(
+    "tron", tron_then_newton, max_iter=1000, settings=("tol", "automatic"), cost=tron_cost
 )
+LBFGS = SolverSpec("lbfgs", lbfgs_or_blocks, max_iter=2000, cost=lbfgs_cost)
 SDCA = SolverSpec(
     "sdca",
     sdca_then_newton,

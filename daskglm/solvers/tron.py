@@ -17,9 +17,8 @@ from daskglm.solvers.forecast import relative_error
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import ROUNDING, backtrack
 from daskglm.solvers.linear_systems import DenseMetric, Diagonal, Metric
-from daskglm.solvers.spec import SolverSpec
 from daskglm.solvers.trust_region import SHARE, RegionStep, solve_in_region, steihaug_cg
-from daskglm.solvers.workload import Workload, hessian_passes
+from daskglm.solvers.workload import hessian_passes
 
 # Ratios of real to predicted decrease: below the first a step is rejected, below the others the
 # radius shrinks much or little. Then factors of the radius. Both are those of LIBLINEAR 2.30 (eta0
@@ -282,15 +281,3 @@ def _next_radius(radius: float, taken: RegionStep, actual: float, predicted: flo
     if actual < GOOD * predicted:
         return max(SHRINK * radius, min(alpha * length, GROW * radius))
     return GROW * radius if taken.on_border else max(radius, min(alpha * length, GROW * radius))
-
-
-def cost(workload: Workload) -> float:
-    """Foresee the passes that TRON takes, after a trial of L-BFGS if that is possible."""
-    if workload.outputs > 1:
-        return math.inf  # its preconditioners take classes apart: 523 passes where Newton took 20
-    if workload.trial_share and not workload.trials:
-        return math.inf  # until it is made
-    return workload.tron_passes
-
-
-SPEC = SolverSpec("tron", tron, max_iter=1000, settings=("tol",), cost=cost)

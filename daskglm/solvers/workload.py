@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from daskglm.core.facts import DataSummary
 from daskglm.core.sample_requests import bytes_of
@@ -47,8 +47,6 @@ class Workload:
         Processes that answer a request, and threads in all of them.
     tol : float
         Relative suboptimality that is wanted.
-    trials : mapping of str to float
-        Iterations foreseen by a trial on a sample, by solver.
     outputs : int
         Margins of a row: 1, or the number of classes of a multinomial loss.
     kinked : bool
@@ -73,7 +71,6 @@ class Workload:
     workers: int = 1
     threads: int = 1
     tol: float = 1e-6
-    trials: Mapping[str, float] = field(default_factory=dict)
     outputs: int = 1
     kinked: bool = False
     grouped: bool = False
@@ -222,31 +219,11 @@ class Workload:
 
     @property
     def tron_passes(self) -> float:
-        """Passes of TRON: by the iterations of L-BFGS that a trial foresees, or by the ratio."""
-        return self.tron_beside(self.lbfgs_iterations)
-
-    @property
-    def lbfgs_iterations(self) -> float:
-        """Iterations of L-BFGS that a trial foresees, or the curvature ratio."""
-        ratio = costs.TRON_RATIO * (10.0**self.decades - 1.0)
-        by_tron = costs.TRON_PASSES * (1.0 + ratio) ** costs.TRON_POWER
-        usual = (by_tron / costs.TRON_BESIDE) ** (1.0 / costs.TRON_BESIDE_POWER)
-        return self.trials.get("lbfgs", usual)
-
-    def tron_beside(self, iterations: float) -> float:
-        """Return the passes that TRON takes where L-BFGS takes so many iterations."""
-        products = costs.TRON_BESIDE * iterations**costs.TRON_BESIDE_POWER
-        products *= costs.QUADRATIC_SHARE if self.quadratic else 1.0
-        passes = products * self.tron_product
-        d, n = self.size, max(self.summary.n_rows, 1)
-        share = costs.HESSIAN_SAMPLE_ROWS * d / n
-        large = self.summary.nonzeros >= costs.SAMPLED_VALUES
-        if not (self.samples and large and share <= costs.LARGEST_SAMPLE and self.penalised):
-            return passes
-        if d > costs.LARGEST_HESSIAN:
-            return passes
-        held = costs.HELD_BESIDE * iterations**costs.HELD_BESIDE_POWER * self.tron_product
-        return min(passes, held + share * self.gram + self.factorisation)
+        """Work of TRON, in passes: by the curvature ratio, less with many rows for each feature."""
+        rows = math.log10(max(self.summary.n_rows / max(self.n_features, 1), 1.0))
+        power = max(costs.TRON_POWER - costs.TRON_POWER_LESS * rows, 0.0)
+        passes = costs.TRON_PASSES * 10.0 ** (power * self.decades)
+        return passes * (costs.QUADRATIC_SHARE if self.quadratic else 1.0) * self.tron_product
 
     @property
     def is_small(self) -> bool:
@@ -300,22 +277,7 @@ class Workload:
     @property
     def tron_product(self) -> float:
         """Passes that a product of conjugate gradients costs in TRON."""
-        return 1.0 + self.vectors(costs.TRON_VECTORS) + self.rounds()
-
-    @property
-    def trial_share(self) -> float:
-        """Share of the rows that a trial reads; 0 where a sample cannot be had, or says little."""
-        values = max(self.summary.nonzeros, 1)
-        rows = costs.TRIAL_ROWS * self.size / max(self.summary.n_rows, 1)
-        least = max(
-            min(costs.TRIAL_SHARE, costs.MOST_TRIAL_VALUES / values),
-            costs.LEAST_TRIAL_VALUES / values,
-        )
-        share = max(least, min(rows, costs.LARGEST_TRIAL))
-        # a sample has few rows of each level, which go off to infinity if they are alike
-        tells = share * values >= costs.TRIAL_FEATURE_VALUES * self.size and self.outputs == 1
-        tells = tells and share <= costs.LARGEST_TRIAL and not self.starts_at_levels
-        return share if self.samples and tells else 0.0
+        return costs.PRODUCT_PASSES + self.vectors(costs.TRON_VECTORS) + self.rounds()
 
     def vectors(self, count: float) -> float:
         """Passes that reading or writing `count` vectors of coefficients costs beside the rows."""

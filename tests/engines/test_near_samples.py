@@ -21,10 +21,6 @@ from daskglm.data.partitions import partitions
 from daskglm.engines import near_samples
 from daskglm.engines.factory import make_engine
 from daskglm.engines.local import Local
-from daskglm.losses.table import LOSSES
-from daskglm.objectives.primal import Objective
-from daskglm.solvers.selection import trial
-from daskglm.solvers.workload import Workload
 from daskglm.worker.device_placement import DeviceConfig
 from tests.engines.fits import small_cluster
 from tests.solvers.samples import large
@@ -200,18 +196,3 @@ def test_samples_add_one_round_to_a_fit(client, loss, options, rounds):
     assert model.report_.rounds <= rounds
     assert abs(model.report_.passes - here.report_.passes) <= 1.0
     assert model.report_.objective == pytest.approx(here.report_.objective, rel=1e-6)
-
-
-def test_a_trial_takes_one_round_and_foresees_what_it_does_in_process(client):
-    rows, targets = large(n=100_000)
-    lazy = da.from_array(rows, chunks=(25_000, -1)), da.from_array(targets, chunks=25_000)
-    data = partitions(*lazy, classify=True)
-    loss = LOSSES["logistic"]
-    with on_workers(client, data) as engine:
-        foreseen = []
-        for where in (engine, in_process(data)):
-            objective = Objective(where, PROBLEM, loss, C=1.0, fit_intercept=True)
-            foreseen.append(trial(objective, Workload.of(objective)))
-        assert engine.rounds == 1
-        assert foreseen[0] == pytest.approx(foreseen[1], rel=1e-6)
-        assert foreseen[0] > 3
