@@ -71,20 +71,21 @@ def sdca_then_newton(
     dual = Dual(objective, w, config_of(options), options.get("random_state", 0), saved)
     # a checkpoint of the second stage has no dual variables
     if state is not None and saved is None:
-        return (yield from _second(objective, dual, w, math.inf)) or Reason.NO_PROGRESS
+        return (yield from _second(objective, dual, w, math.inf))[0] or Reason.NO_PROGRESS
 
     second = _second_epochs(Workload.of(objective, tol))
     least = costs.SEEN_EPOCHS if smooth else costs.RATE_WINDOW
     gaps: list[float] = []
     ascent = sdca(objective, w, tol=tol, dual=dual, state=state, **options)
     above = 0  # rounds in turn whose value is above that of w = 0
+    reached: Point | None = None  # by the second stage
     while True:
         try:
             iterate = next(ascent)
         except StopIteration as end:
             if not (allowed and end.value is Reason.STALLED):
                 return end.value
-            reason = yield from _second(objective, dual, iterate.point.w, math.inf)
+            reason, _ = yield from _second(objective, dual, iterate.point.w, math.inf)
             return reason or Reason.NO_PROGRESS
         yield iterate
         point = iterate.point
@@ -98,15 +99,17 @@ def sdca_then_newton(
         left = iterations_left(gaps, tol, seen) if seen >= least else 0.0
         lost = above >= costs.LOST_ROUNDS
         if allowed and (lost or left > patience * second):
-            passes = min(
-                max(costs.SECOND_PER_EPOCH * left, costs.LEAST_SECOND),
-                costs.MOST_SECOND if smooth else costs.MOST_HINGE,
-            )
-            reason = yield from _second(objective, dual, point.w, math.inf if lost else passes)
+            passes = max(costs.SECOND_PER_EPOCH * left, costs.LEAST_SECOND)
+            passes = passes if smooth else min(passes, costs.MOST_HINGE)
+            best = min(filter(None, (reached, point)), key=lambda known: known.value)
+            limit = math.inf if lost else passes
+            reason, reached = yield from _second(objective, dual, best.w, limit)
             if reason is not None:
                 return reason
-            # it took more than the epochs it was to save: the ascent resumes from where it was
-            allowed = False
+            # it took more than the epochs it was to save: the ascent resumes from where it was, and
+            # the next attempt is expected to take longer
+            second *= costs.SECOND_AGAIN
+            allowed = smooth
 
 
 def tron_then_newton(
@@ -172,12 +175,15 @@ def _up_to(
 
 def _second(
     objective: Objective, dual: Dual, w: np.ndarray, passes: float
-) -> Generator[Iterate, None, Reason | None]:
-    """Finish an ascent by Newton's method, or TRON; returns None if it needs more passes."""
+) -> Generator[Iterate, None, tuple[Reason | None, Point | None]]:
+    """Finish an ascent by Newton's method, or TRON.
+
+    Returns why it ended, None if it needs more passes, and the last point.
+    """
     name, solver = ("newton", newton) if _ends_by_newton(objective) else ("tron", tron)
     if not objective.loss.differentiable:
         steps = proximal_points(dual)
-        return (yield from _up_to(passes, objective, steps, by=name))[0]
+        return (yield from _up_to(passes, objective, steps, by=name))
 
     changes: dict[str, Any] = {"by": name, "resume": lambda: {"state": {}}}
     steps = solver(objective, w)
@@ -188,7 +194,7 @@ def _second(
         steps.close()
         steps = solver(objective, dual.kept)
         first = next(steps)
-    return (yield from _up_to(passes, objective, bounded(lambda: dual, first, steps), **changes))[0]
+    return (yield from _up_to(passes, objective, bounded(lambda: dual, first, steps), **changes))
 
 
 def _ends_by_newton(objective: Objective) -> bool:
