@@ -45,7 +45,6 @@
         hasCorners: loss.has_corners,
         samples: !place.endsWith("read"),
         processes: onWorkers ? fit.workers : 1,
-        trial: Infinity,
       });
       this.remote = onWorkers && this.samples;
       const curvature = loss.curvature === null ? Infinity : loss.curvature;
@@ -108,22 +107,8 @@
       return this.rounds() + this.passesOf(costs.SAMPLE_BYTE_SECONDS * this.bytesOf(share));
     }
 
-    get lbfgsIteration() {
-      const own = costs.ITERATION_SECONDS / this.passSeconds;
-      return 1 + own + this.vectors(costs.LBFGS_VECTORS) + this.rounds();
-    }
-    get tronProduct() { return 1 + this.vectors(costs.TRON_VECTORS) + this.rounds(); }
-
-    get trialShare() {
-      const rows = costs.TRIAL_ROWS * this.size / this.rows;
-      const least = Math.max(
-        Math.min(costs.TRIAL_SHARE, costs.MOST_TRIAL_VALUES / this.values),
-        costs.LEAST_TRIAL_VALUES / this.values,
-      );
-      const share = Math.max(least, Math.min(rows, costs.LARGEST_TRIAL));
-      const tells = share * this.values >= costs.TRIAL_FEATURE_VALUES * this.size
-        && share <= costs.LARGEST_TRIAL;
-      return this.samples && tells ? share : 0;
+    get tronProduct() {
+      return costs.PRODUCT_PASSES + this.vectors(costs.TRON_VECTORS) + this.rounds();
     }
 
     // Share of the rows in all samples on which Newton's method begins.
@@ -157,34 +142,11 @@
       return steps * (1 + this.gram + this.factorisation + this.rounds());
     }
 
-    // Iterations of L-BFGS by the curvature ratio.
-    get iterations() {
-      const ratio = costs.TRON_RATIO * (10 ** this.decades - 1);
-      const byTron = costs.TRON_PASSES * (1 + ratio) ** costs.TRON_POWER;
-      return (byTron / costs.TRON_BESIDE) ** (1 / costs.TRON_BESIDE_POWER);
-    }
-
-    tronBeside(iterations) {
-      const products = costs.TRON_BESIDE * iterations ** costs.TRON_BESIDE_POWER
-        * (this.quadratic ? costs.QUADRATIC_SHARE : 1);
-      const passes = products * this.tronProduct;
-      const share = costs.HESSIAN_SAMPLE_ROWS * this.size / this.rows;
-      const held = this.samples && this.nonzeros >= costs.SAMPLED_VALUES
-        && share <= costs.LARGEST_SAMPLE && this.size <= costs.LARGEST_HESSIAN;
-      if (!held) return passes;
-      const few = costs.HELD_BESIDE * iterations ** costs.HELD_BESIDE_POWER * this.tronProduct;
-      return Math.min(passes, few + share * this.gram + this.factorisation);
-    }
-
-    // A trial would tell; without one nothing is known.
-    tron() { return this.trialShare ? Infinity : this.tronBeside(this.iterations); }
-
-    lbfgs() {
-      const first = Math.min(this.iterations, costs.SEEN_ITERATIONS);
-      const rest = (this.iterations - first) * this.lbfgsIteration;
-      const second = Math.min(this.tronBeside(this.iterations), this.newton());
-      const passes = first * this.lbfgsIteration + Math.min(rest, second);
-      return (this.quadratic ? 1 : costs.SEEN_COST) * passes;
+    tron() {
+      const rows = Math.log10(Math.max(this.rows / Math.max(this.features, 1), 1));
+      const power = Math.max(costs.TRON_POWER - costs.TRON_POWER_LESS * rows, 0);
+      const passes = costs.TRON_PASSES * 10 ** (power * this.decades);
+      return passes * (this.quadratic ? costs.QUADRATIC_SHARE : 1) * this.tronProduct;
     }
 
     // Less where rows are nearly orthogonal.
@@ -205,8 +167,7 @@
         + costs.EPOCH_ROW_SECONDS * this.rows + values;
       const epoch = seconds / this.passSeconds + this.vectors(costs.EPOCH_VECTORS)
         + this.rounds(costs.EPOCH_ROUNDS);
-      const share = this.smooth ? costs.SEEN_EPOCH_COST : 1;
-      return share * Math.max(-Math.log10(TOL), 1) / 6 * epochs * epoch;
+      return Math.max(-Math.log10(TOL), 1) / 6 * epochs * epoch;
     }
 
     proximal() {
@@ -215,32 +176,15 @@
     }
   }
 
-  // Return the solvers that `auto` may take: one, or two between which a trial decides; and costs.
+  // Return the solver that `auto` takes, and the costs of all that it may take.
   function automatic(fit, place) {
     const work = new Workload(fit, place);
     const expected = {};
-    if (work.smooth) {
-      Object.assign(expected, { newton: work.newton(), tron: work.tron(), lbfgs: work.lbfgs() });
-    }
+    if (work.smooth) Object.assign(expected, { newton: work.newton(), tron: work.tron() });
     if (work.hasDual) expected.sdca = work.sdca();
     if (work.hasCorners) expected.proximal = work.proximal();
-    const least = names => names.reduce((a, b) => (expected[b] < expected[a] ? b : a));
     const names = Object.keys(expected);
-    if (!work.smooth) return { taken: [least(names)], expected };
-
-    const certain = least(names.filter(name => name !== "lbfgs"));
-    if (expected[certain] <= costs.FEW_PASSES * (1 + work.rounds())) {
-      return { taken: [certain], expected };
-    }
-    if (!work.trialShare) return { taken: [least(names)], expected };
-    let most = Infinity;
-    if (work.remote && !work.travels(work.trialShare)) {
-      most = costs.DISTANT_PASSES * (1 + work.rounds());
-    }
-    const typical = costs.TYPICAL_ITERATIONS;
-    const byTron = work.tronBeside(typical) < typical * work.lbfgsIteration;
-    const iterative = byTron ? "tron" : "lbfgs";
-    return { taken: expected[certain] >= most ? [iterative] : [certain, iterative], expected };
+    return { taken: names.reduce((a, b) => (expected[b] < expected[a] ? b : a)), expected };
   }
 
   function possible(fit) {
@@ -349,18 +293,10 @@
     show("solvers", names.join(", "), names.join(" "));
     const { taken, expected } = automatic(fit, place);
     const known = Object.keys(expected).filter(name => Number.isFinite(expected[name]));
-    const list = known.map(name => {
-      const passes = Number(expected[name].toPrecision(3));
-      return `${name} ${name === "lbfgs" ? "at most " : ""}${passes}`;
-    }).join(", ");
-    let text = `${taken[0]}: no other solver takes this loss.`;
-    if (losses[fit.loss].smooth) {
-      text = taken.length === 1
-        ? `${taken[0]}. Foreseen passes: ${list}.`
-        : `${taken.join(" or ")}: a trial on a sample of the rows decides. `
-          + `Foreseen passes: ${list}.`;
-    }
-    show("auto", text, taken.join(" "));
+    const list = known.map(name => `${name} ${Number(expected[name].toPrecision(3))}`).join(", ");
+    const text = losses[fit.loss].smooth
+      ? `${taken}. Foreseen passes: ${list}.` : `${taken}: no other solver takes this loss.`;
+    show("auto", text, taken);
     at("auto").dataset.costs = JSON.stringify(
       Object.fromEntries(known.map(name => [name, expected[name]])),
     );
