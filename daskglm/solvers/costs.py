@@ -143,10 +143,13 @@ SAMPLED_VALUES = 1_000_000
 TIGHT_TOL, LOOSE_TOL_FACTOR = 1e-5, 10.0
 # Rounds in turn with a value above that of w = 0 after which the ascent is given up. Chosen.
 LOST_ROUNDS = 5
-# Passes that the second method may take: so many times the epochs that are left, at least and, by a
-# hinge's proximal points, at most so many; then the ascent goes on until the epochs left are again
-# more than what is foreseen, which was wrong and is multiplied. Chosen.
-SECOND_PER_EPOCH, LEAST_SECOND, MOST_HINGE, SECOND_AGAIN = 5.0, 200.0, 5000.0, 4.0
+# Passes that the second method may take: so many times the epochs that are left, within bounds; a
+# hinge's proximal points may take more. Chosen.
+SECOND_PER_EPOCH, LEAST_SECOND, MOST_SECOND, MOST_HINGE = 5.0, 200.0, 500.0, 5000.0
+# Epochs after which an ascent whose second method was given up is judged by the last half of them,
+# and epochs left by that at which a smooth loss is given to the second method again, to its end:
+# the most that a user who says nothing allows. Chosen.
+LONG_ASCENT, HOPELESS_EPOCHS = 100, 1000.0
 # Epochs in whose time a smooth loss would be finished by Hessians, with so many of them that cost
 # their passes in epochs, or by TRON; proximal points of a hinge take so many times that. Chosen.
 FINISH_STEPS, EPOCH_PASSES, TRON_FINISH_EPOCHS, PROXIMAL_FACTOR = 4.5, 1.5, 25.0, 5.0

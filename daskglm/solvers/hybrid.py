@@ -74,10 +74,12 @@ def sdca_then_newton(
         return (yield from _second(objective, dual, w, math.inf))[0] or Reason.NO_PROGRESS
 
     second = _second_epochs(Workload.of(objective, tol))
+    most = costs.MOST_SECOND if smooth else costs.MOST_HINGE
     least = costs.SEEN_EPOCHS if smooth else costs.RATE_WINDOW
     gaps: list[float] = []
     ascent = sdca(objective, w, tol=tol, dual=dual, state=state, **options)
     above = 0  # rounds in turn whose value is above that of w = 0
+    again = False  # whether the second stage was given up
     reached: Point | None = None  # by the second stage
     while True:
         try:
@@ -98,18 +100,18 @@ def sdca_then_newton(
         seen = min(len(gaps) - 1, costs.RATE_WINDOW)
         left = iterations_left(gaps, tol, seen) if seen >= least else 0.0
         lost = above >= costs.LOST_ROUNDS
+        if again and len(gaps) >= costs.LONG_ASCENT:
+            lately = iterations_left(gaps, tol, costs.LONG_ASCENT // 2)
+            lost = allowed = lately > costs.HOPELESS_EPOCHS
         if allowed and (lost or left > patience * second):
-            passes = max(costs.SECOND_PER_EPOCH * left, costs.LEAST_SECOND)
-            passes = passes if smooth else min(passes, costs.MOST_HINGE)
+            passes = min(max(costs.SECOND_PER_EPOCH * left, costs.LEAST_SECOND), most)
             best = min(filter(None, (reached, point)), key=lambda known: known.value)
             limit = math.inf if lost else passes
             reason, reached = yield from _second(objective, dual, best.w, limit)
             if reason is not None:
                 return reason
-            # it took more than the epochs it was to save: the ascent resumes from where it was, and
-            # the next attempt is expected to take longer
-            second *= costs.SECOND_AGAIN
-            allowed = smooth
+            # it took more than the epochs it was to save: the ascent resumes from where it was
+            allowed, again = False, smooth
 
 
 def tron_then_newton(
