@@ -242,7 +242,7 @@ def sdca_cost(workload: Workload) -> float:
         return costs.CORNER_EPOCHS * workload.digits * workload.epoch
     more = costs.EPOCHS_PER_RATIO * workload.row_ratio**costs.EPOCHS_POWER
     epochs = costs.SDCA_EPOCHS + more
-    return workload.digits * epochs * workload.epoch
+    return costs.SEEN_EPOCH_COST * workload.digits * epochs * workload.epoch
 
 
 TRON = SolverSpec(

@@ -167,7 +167,8 @@
         + costs.EPOCH_ROW_SECONDS * this.rows + values;
       const epoch = seconds / this.passSeconds + this.vectors(costs.EPOCH_VECTORS)
         + this.rounds(costs.EPOCH_ROUNDS);
-      return Math.max(-Math.log10(TOL), 1) / 6 * epochs * epoch;
+      const share = this.smooth ? costs.SEEN_EPOCH_COST : 1;
+      return share * Math.max(-Math.log10(TOL), 1) / 6 * epochs * epoch;
     }
 
     proximal() {
