@@ -304,9 +304,10 @@ class OneMargin(Margins):
         raise NotImplementedError("one margin is searched by `along`")
 
     def near_constants(self, objective: Objective, point: Point) -> Point:
-        """Bound how far a point's intercept is from the best one. Cost: 0 passes, 2 rounds.
+        """Bound how far a point's intercept is from the best one.
 
-        The point comes back as it is if nothing was found.
+        The point comes back as it is if nothing was found. Cost: 0 passes, 1 round where its
+        Hessian is known, else 2.
         """
 
         def derivatives(shifts: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
@@ -316,7 +317,9 @@ class OneMargin(Margins):
         # slopes by `along` are added up row after row, unlike those of the gradient
         rounding = objective.rounding
         adding = rounding.in_turn / rounding.terms * point.error.adding
-        near = distance_to_best(derivatives, 2.0 * (point.error.slopes + adding))
+        error, here = 2.0 * (point.error.slopes + adding), _at_its_own(point)
+        known = None if here is None else (here.slope, here.curvature)
+        near = distance_to_best(derivatives, error, known)
         return point if near is None else replace(point, near=near)
 
     def best_constants(self, objective: Objective, point: Point) -> Point:
@@ -332,8 +335,11 @@ def best_shift(objective: Objective, point: Point, start: float = 0.0) -> Seen:
     The search by `convex` takes cached margins, and has the value of the smooth part there. Cost: 0
     passes, a few rounds.
     """
+    here = _at_its_own(point)
 
     def ask(shifts: list[float]) -> list[Seen]:
+        if here is not None and shifts == [here.at]:
+            return [here]
         found = objective.along((point,), np.array([[1.0, shift] for shift in shifts]))
         values, slopes, hessians = (to_host(part) for part in found)
         return [
@@ -343,3 +349,15 @@ def best_shift(objective: Objective, point: Point, start: float = 0.0) -> Seen:
 
     loss = objective.loss
     return least_of_several(ask, start, smooth=loss.differentiable, convex=loss.convex)
+
+
+def _at_its_own(point: Point) -> Seen | None:
+    """Return the smooth part by the intercept at a point's own, which is 0 here; None if unknown.
+
+    Cost: nothing.
+    """
+    if point.hessian is None or point.prediction is not None:
+        return None
+    value = point.value - point.objective.penalty.kinks.value(to_host(point.w))
+    slope, curvature = float(point.gradient[-1]), float(point.hessian.diagonal()[-1])
+    return Seen(0.0, value, slope, curvature)

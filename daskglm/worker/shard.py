@@ -17,9 +17,11 @@ from daskglm.core.requests import (
     DualRequest,
     Problem,
     Request,
+    Together,
     Totals,
     TrustRegionStep,
     add,
+    joined,
 )
 from daskglm.core.view import ALL, Part, View
 from daskglm.data.blocks import Block
@@ -115,6 +117,8 @@ class Shard:
 
     def answer(self, problem: Problem, request: Request, view: View = ALL) -> Totals:
         """Reply to one request with the sums over a view of the rows of this shard."""
+        if isinstance(request, Together):
+            return joined([self.answer(problem, each, view) for each in request.requests])
         if view.columns is not None:
             return self._on_columns(problem, request, view)
         if view.part is not None:
