@@ -20,6 +20,7 @@ from daskglm.core.outcome import Reason
 from daskglm.core.requests import Problem
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.driver import Solution, StoppingRule, solve
+from daskglm.fitting.fold_sums import least_point
 from daskglm.fitting.penalised import scale_of
 from daskglm.fitting.report import Report
 from daskglm.fitting.runner import WarmStart
@@ -46,9 +47,6 @@ NULL_TOL = 1e-12
 # By so much the largest strength is larger than that at which a coefficient leaves zero, so that
 # rounding leaves none.
 ABOVE = 1.0 + 1e-10
-# Share of the first residual that models of least squares may leave: what counts is the gap, which
-# is of second order.
-LEFT = 1e-9
 # Share of the largest target by which a mean of equal ones may differ from it: sums are rounded.
 EQUAL = 1e-12
 # Residuals, as a share of the largest target or beside 1, whose squares are a mean loss that is
@@ -383,15 +381,8 @@ class PathProblem:
 
     def _of_sums(self, objective: Objective, base: Point, w: np.ndarray) -> Solution | None:
         """Minimise least squares by its sums; None where rounding hides a bound of `tol`."""
-        assert base.hessian is not None
-        w = objective.penalty.kinks.clip(w)
-        found = minimise(
-            base.hessian, base.gradient + base.hessian @ w, w, objective.penalty.kinks, LEFT
-        )
-        point = predicted(base, found.w)
-        if not point.relative_gap <= self.tol:
-            return None
-        return solution_at(point)
+        point = least_point(objective, base, w, self.tol)
+        return None if point is None else solution_at(point)
 
     def _solved(
         self,
