@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from daskglm.core.requests import Request, Together, Totals, parted
+from daskglm.core.requests import OfProblem, Problem, Request, Together, Totals, parted
 
 
 @dataclass
@@ -24,21 +24,26 @@ class Asking:
     ----------
     ask : callable
         Passes a request to rows, such as `Objective.ask`.
+    problem : Problem, optional
+        What `ask` takes requests to be about, where others may be put off.
     """
 
-    def __init__(self, ask: Callable[[Request], Totals]) -> None:
-        self._ask = ask
+    def __init__(self, ask: Callable[[Request], Totals], problem: Problem | None = None) -> None:
+        self._ask, self._problem = ask, problem
         self._waiting: list[_Waiting] = []
 
     def __call__(self, request: Request) -> Totals:
         """Return the reply to a request. Cost: its own, 1 round."""
         return self.later(request)()
 
-    def later(self, request: Request) -> Callable[[], Totals]:
+    def later(self, request: Request, problem: Problem | None = None) -> Callable[[], Totals]:
         """Put a request off, and return what returns the reply.
 
-        Cost: no round where another is asked for before the reply is.
+        `problem` is what it is about, if that may be another one. Cost: no round where another is
+        asked for before the reply is.
         """
+        if problem is not None and problem != self._problem:
+            request = OfProblem(problem, request)
         waiting = _Waiting(request)
         self._waiting.append(waiting)
 

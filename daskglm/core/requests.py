@@ -28,8 +28,9 @@ from daskglm.core.sample_requests import DrawnRows, DrawRows
 
 Totals = dict[str, Any]
 
-# What every reply says of its cost: rows that were read, seconds that were waited for them.
-TALLIES = ("rows", "waited")
+# What replies say of their cost: rows that were read, seconds that were waited for them, and rows
+# whose dual variables were lost.
+TALLIES = ("rows", "waited", "rebuilt")
 
 
 class CollectiveLost(RuntimeError):
@@ -462,9 +463,18 @@ class Together:
     requests: tuple[Request, ...]
 
 
+@dataclass(frozen=True)
+class OfProblem:
+    """A request about another problem on the same rows than that of the message it travels in."""
+
+    problem: Problem
+    request: Request
+
+
 DualRequest = DualShape | DualRound | DualLine | DualTotals | DualValue | DualSave | DualLoad
 Request = (
     Together
+    | OfProblem
     | Evaluate
     | LevelPairs
     | HessianVector
@@ -494,6 +504,7 @@ _VECTORS: dict[type, Callable[[Any, Callable[[Any], Any]], dict[str, Any]]] = {
     Together: lambda asked, to: {
         "requests": tuple(with_vectors(each, to) for each in asked.requests)
     },
+    OfProblem: lambda asked, to: {"request": with_vectors(asked.request, to)},
 }
 
 

@@ -57,7 +57,7 @@ def least_point(ask: Ask, start: float, *, smooth: bool, enough: float = 0.0) ->
     """
     low = Seen(-math.inf, 0, 0, 0)
     high = Seen(math.inf, 0, 0, 0)
-    points, last = [start] if smooth else [start, *_around(start, 1.0)], start
+    points, last = first_points(start, smooth=smooth), start
     latest: Seen | None = None
     stride = 1.0  # longest step towards a bracket
 
@@ -111,6 +111,11 @@ def least_point(ask: Ask, start: float, *, smooth: bool, enough: float = 0.0) ->
     if math.isinf(low.at) or high.value < low.value:
         return high
     return low
+
+
+def first_points(start: float, *, smooth: bool) -> list[float]:
+    """Return the points that `least_point` asks for first."""
+    return [start] if smooth else [start, *_around(start, 1.0)]
 
 
 def least_of_several(

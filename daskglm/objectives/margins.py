@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
@@ -21,12 +21,13 @@ from daskglm.certificates.free import Free
 from daskglm.certificates.free_block import FreeBlock
 from daskglm.certificates.rounding import Rounding
 from daskglm.core.arguments import plain_label
+from daskglm.core.asking import Asking
 from daskglm.core.device import Array, to_host
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import Request, Totals
 from daskglm.core.summation import SUMMED_ROWS
 from daskglm.losses.base import Loss
-from daskglm.objectives.convex import Seen, distance_to_best, least_of_several
+from daskglm.objectives.convex import Seen, distance_to_best, first_points, least_of_several
 from daskglm.penalties.penalty import Penalty
 
 if TYPE_CHECKING:
@@ -329,26 +330,59 @@ class OneMargin(Margins):
         return objective.at(w)
 
 
-def best_shift(objective: Objective, point: Point, start: float = 0.0) -> Seen:
+def best_shift(
+    objective: Objective, point: Point, start: float = 0.0, begun: BegunShift | None = None
+) -> Seen:
     """Find what to add to a point's intercept to minimise over it, from `start`.
 
     The search by `convex` takes cached margins, and has the value of the smooth part there. Cost: 0
     passes, a few rounds.
     """
-    here = _at_its_own(point)
+    here, begun = _at_its_own(point), begun or BegunShift(objective, point, start)
 
     def ask(shifts: list[float]) -> list[Seen]:
         if here is not None and shifts == [here.at]:
             return [here]
-        found = objective.along((point,), np.array([[1.0, shift] for shift in shifts]))
-        values, slopes, hessians = (to_host(part) for part in found)
+        return begun.seen(shifts)
+
+    loss = objective.loss
+    return least_of_several(ask, begun.start, smooth=loss.differentiable, convex=loss.convex)
+
+
+class BegunShift:
+    """What a search for the best shift of a point's intercept asks.
+
+    Parameters
+    ----------
+    objective : Objective
+    point : Point
+    start : float
+    asking : Asking, optional
+        Where the first question is put off, to travel with others.
+    """
+
+    def __init__(
+        self, objective: Objective, point: Point, start: float, asking: Asking | None = None
+    ) -> None:
+        self.objective, self.point, self.start = objective, point, start
+        self.asking = asking or Asking(objective.ask, objective.problem)
+        self.first = first_points(start, smooth=objective.loss.differentiable)
+        self.reply = None if asking is None else self._later(self.first, asking)
+
+    def seen(self, shifts: list[float]) -> list[Seen]:
+        """Return what is at some shifts. Cost: 1 round, unless that has been asked."""
+        known = self.reply is not None and shifts == self.first
+        reply = self.reply if known else self._later(shifts, self.asking)
+        assert reply is not None
+        values, slopes, hessians = (to_host(part) for part in reply())
         return [
             Seen(shift, float(values[k]), float(slopes[k, -1]), float(hessians[k, -1, -1]))
             for k, shift in enumerate(shifts)
         ]
 
-    loss = objective.loss
-    return least_of_several(ask, start, smooth=loss.differentiable, convex=loss.convex)
+    def _later(self, shifts: list[float], asking: Asking) -> Callable[[], Any]:
+        coefficients = np.array([[1.0, shift] for shift in shifts])
+        return self.objective.along_later(asking, (self.point,), coefficients)
 
 
 def _at_its_own(point: Point) -> Seen | None:

@@ -21,6 +21,7 @@ from daskglm.core.facts import DataSummary
 from daskglm.core.requests import (
     DualRound,
     DualShape,
+    OfProblem,
     Problem,
     Request,
     Together,
@@ -117,6 +118,8 @@ class StreamedShard:
         """Reply to one request with sums over a view; the rows are read if it needs them."""
         if isinstance(request, Together):
             return joined([self.answer(problem, each, view) for each in request.requests])
+        if isinstance(request, OfProblem):
+            return self.answer(request.problem, request.request, view)
         began, self.waited = time.perf_counter(), 0.0
         shards = [shard for shard in self.shards if shard is not None]
         if len(shards) == len(self.shards) and all(
