@@ -245,6 +245,15 @@ def test_rounds_of_folds_do_not_grow_with_their_number(client, family, l1_ratio,
     assert report.passes <= most
 
 
+@pytest.mark.parametrize("count", [5, 20])
+def test_a_path_begins_at_the_best_constant(client, count):
+    X, y, _ = counts("gaussian")
+    path = daskglm.regularization_path(X, y > 1.0, n_alphas=count, eps=1e-2, l1_ratio=0.5)
+    report = path.report_
+    assert report.converged
+    assert report.rounds <= 2 * count + 2  # 9 more with a search for it on samples
+
+
 @pytest.mark.parametrize(("solver", "most_rounds"), [("newton", 4), ("lbfgs", 17), ("sdca", 10)])
 @pytest.mark.slow
 def test_rounds_and_bytes_reduced_on_two_workers(client, data, solver, most_rounds):
