@@ -523,7 +523,12 @@ def joined(replies: Sequence[Totals]) -> Totals:
 
     Keys are by the number of the request; those of `TALLIES` are sums over all of them, too.
     """
-    found = {f"{k} {key}": value for k, reply in enumerate(replies) for key, value in reply.items()}
+    found = {
+        f"{k} {key}": value
+        for k, reply in enumerate(replies)
+        for key, value in reply.items()
+        if key != "waited"  # which the whole message has
+    }
     for key in TALLIES:
         if any(key in reply for reply in replies):
             found[key] = sum(reply.get(key, 0) for reply in replies)

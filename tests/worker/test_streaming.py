@@ -101,7 +101,8 @@ def test_rows_are_read_for_passes_only_and_the_next_while_one_is_at_work(source)
     along = EvaluateAlong(((2, w),), np.array([[1.0]]), np.array([[0.3]]))
     totals = streamed.answer(problem, Together((Evaluate(w, 2), along)))
     assert reads() == 30, "by the second of two requests in a message, too"
-    assert totals["waited"] == sum(each["waited"] for each in parted(totals))
+    assert totals["waited"] > 0.0
+    assert [each["rows"] for each in parted(totals)] == [1000, 0]
     assert all(block.X is None for shard in streamed.shards for block in shard.blocks)
     assert all(cache.rows is None for shard in streamed.shards for cache in shard.caches.values())
     streamed.close()
