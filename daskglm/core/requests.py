@@ -28,6 +28,10 @@ from daskglm.core.sample_requests import DrawnRows, DrawRows
 
 Totals = dict[str, Any]
 
+# What replies say of their cost: rows that were read, seconds that were waited for them, and rows
+# whose dual variables were lost.
+TALLIES = ("rows", "waited", "rebuilt")
+
 
 class CollectiveLost(RuntimeError):
     """A sum over devices did not come to its end; what it was for can be had by rounds."""
@@ -449,9 +453,29 @@ class DualLoad:
     folder: str
 
 
+@dataclass(frozen=True)
+class Together:
+    """Requests that need nothing of each other's replies, in one message, answered in turn.
+
+    Not for `TrustRegionStep`, which workers answer together. Reply: see `joined`; 1 round for all.
+    """
+
+    requests: tuple[Request, ...]
+
+
+@dataclass(frozen=True)
+class OfProblem:
+    """A request about another problem on the same rows than that of the message it travels in."""
+
+    problem: Problem
+    request: Request
+
+
 DualRequest = DualShape | DualRound | DualLine | DualTotals | DualValue | DualSave | DualLoad
 Request = (
-    Evaluate
+    Together
+    | OfProblem
+    | Evaluate
     | LevelPairs
     | HessianVector
     | Spread
@@ -477,6 +501,10 @@ _VECTORS: dict[type, Callable[[Any, Callable[[Any], Any]], dict[str, Any]]] = {
     HessianVector: lambda asked, to: {"v": to(asked.v), "at": _points([asked.at], to)[0]},
     EvaluateAlong: lambda asked, to: {"points": _points(asked.points, to)},
     RateSums: lambda asked, to: {"at": _points([asked.at], to)[0]},
+    Together: lambda asked, to: {
+        "requests": tuple(with_vectors(each, to) for each in asked.requests)
+    },
+    OfProblem: lambda asked, to: {"request": with_vectors(asked.request, to)},
 }
 
 
@@ -488,6 +516,33 @@ def with_vectors(request: Request, to: Callable[[Any], Any]) -> Request:
     """Return a request with its vectors of coefficients as `to` makes them; others as they are."""
     vectors = _VECTORS.get(type(request))
     return request if vectors is None else replace(request, **vectors(request, to))
+
+
+def joined(replies: Sequence[Totals]) -> Totals:
+    """Make one reply of those to the requests of a `Together`, which `parted` takes apart.
+
+    Keys are by the number of the request; those of `TALLIES` are sums over all of them, too.
+    """
+    found = {
+        f"{k} {key}": value
+        for k, reply in enumerate(replies)
+        for key, value in reply.items()
+        if key != "waited"  # which the whole message has
+    }
+    for key in TALLIES:
+        if any(key in reply for reply in replies):
+            found[key] = sum(reply.get(key, 0) for reply in replies)
+    return found
+
+
+def parted(totals: Totals) -> list[Totals]:
+    """Return the replies that `joined` made one of, perhaps added up since."""
+    found: dict[str, Totals] = {}
+    for name, value in totals.items():
+        if name not in TALLIES:
+            number, _, key = name.partition(" ")
+            found.setdefault(number, {})[key] = value
+    return [found[number] for number in sorted(found, key=int)]
 
 
 def add(parts: list[Totals]) -> Totals:

@@ -71,6 +71,7 @@ class Corrected:
         self.keeps_points = not (objective.is_penalised or objective.bounds.any_penalty)
         corrects = self.keeps_points or len(free) > 0
         self.correction = Correction(objective, entries) if corrects else None
+        self.balances = self.correction is None
         # the sums of the losses' weights and, at most, of the dual variables' sizes
         self.mass = objective.C * objective.total_weight
         self.most = self.mass * max(ends_of(objective.loss))
@@ -121,7 +122,7 @@ class Corrected:
         if self.keeps_points:
             return self._of_program(sums, w, primal)
         objective, d = self.objective, self.objective.n_features
-        own, value = sums.balanced() if self.correction is None else (sums.own, sums.losses())
+        own, value = sums.balanced() if self.balances else (sums.own, sums.losses())
         own = np.array(to_host(own), dtype=np.float64)
 
         at, curvature = w[:d], objective.penalty.counted_curvature

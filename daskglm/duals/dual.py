@@ -18,11 +18,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from daskglm.certificates.rounding import HIDDEN
+from daskglm.core.asking import Asking
 from daskglm.core.requests import (
     DualLine,
     DualLoad,
@@ -32,14 +34,13 @@ from daskglm.core.requests import (
     DualStateRef,
     DualTotals,
     DualValue,
-    EvaluateAlong,
     SDCAConfig,
     Totals,
 )
 from daskglm.duals.corrected import Corrected
+from daskglm.duals.first_asked import First, Read, first_asked
 from daskglm.duals.intercept import constant_feature, value_at_zero
 from daskglm.duals.penalty import DualPenalty, Sums
-from daskglm.objectives.convex import Seen
 from daskglm.objectives.margins import best_shift
 from daskglm.objectives.point import NO_GRADIENT, Point
 from daskglm.objectives.primal import SAME_VALUE, Objective, tokens
@@ -47,6 +48,9 @@ from daskglm.objectives.primal import SAME_VALUE, Objective, tokens
 # Multiples of a change that a search may take: larger ones would magnify the rounding errors of a
 # change that is nearly zero. Chosen.
 LONGEST = 8.0
+# What a search asks for first: none, half and all of the last round's change, and none of the step
+# before.
+FIRST_STEPS = np.array([[0.0, 0.0], [0.5, 0.0], [1.0, 0.0]])
 # Halvings of a change, to 1e-9 of it, after which rounding is all that is left. Chosen.
 MOST_HALVINGS = 30
 
@@ -114,8 +118,9 @@ class Dual:
         self.at_zero = math.inf  # the objective at w = 0 with the best intercept, where it is known
         self.plane: Callable[..., Any] | None = None  # what `line` moves on
         self.lost = False  # see `has_lost`
-        # where `adopt` took the slopes, the margins' token and the part of those above zero
-        self.adopted: tuple[np.ndarray, int, Any] | None = None
+        self.first_line: Callable[[], Totals] | None = None  # see `round`
+        # where `adopt` took the slopes, and what rows said of it
+        self.adopted: tuple[np.ndarray, Read] | None = None
 
         if saved is not None:
             state, folder = saved
@@ -173,8 +178,11 @@ class Dual:
 
     def _ask(self, request: Any) -> Totals:
         """Pass on a request about the state, and note whether blocks have lost theirs."""
-        totals = self.objective.ask(request)
-        if totals["rebuilt"]:
+        return self._noted(self.objective.ask(request))
+
+    def _noted(self, totals: Totals) -> Totals:
+        """Note whether blocks have lost their dual variables before a reply."""
+        if totals.get("rebuilt", 0):
             # blocks that begin anew know no step before, so that no block may go along it
             self.previous = None
             self.sure = False
@@ -304,15 +312,19 @@ class Dual:
         return True
 
     # ---- steps
-    def round(self, outer: float, inner: float) -> Totals:
+    def round(self, outer: float, inner: float, *, searched: bool = False) -> Totals:
         """Run local epochs on all workers; `commit` takes their changes.
 
-        Cost: 1 pass an epoch, 1 round.
+        `searched` says that `line` will be asked for `FIRST_STEPS`, which travel with this. Cost: 1
+        pass an epoch, 1 round.
         """
         seed = (self.seed, self.rounds)
         self.rounds += 1
         self.adopted = None
-        totals = self._ask(DualRound(self._state(), self.v, self.plan, seed, outer, inner))
+        asking, state = Asking(self._ask), self._state()
+        reply = asking.later(DualRound(state, self.v, self.plan, seed, outer, inner))
+        self.first_line = asking.later(DualLine(state, FIRST_STEPS)) if searched else None
+        totals = reply()
         self.v = totals["own"]
         self.change = totals["change"]
         self.plane = None
@@ -346,9 +358,12 @@ class Dual:
         It is infinite outside of the dual's domain. Steps are at most `LONGEST`. Cost: 0 passes, 1
         round.
         """
-        if self.previous is None:
+        if self.previous is None and coefficients[:, 1].any():
             coefficients = coefficients * np.array([1.0, 0.0])
-        totals = self._ask(DualLine(self._state(), coefficients))
+        if coefficients is FIRST_STEPS and self.first_line is not None:
+            totals = self._noted(self.first_line())
+        else:
+            totals = self._ask(DualLine(self._state(), coefficients))
 
         # the request may have shown that the previous step is lost
         C, xp = self.C, self.objective.xp
@@ -418,9 +433,12 @@ class Dual:
         self._begin(w, self.v)
         self.gap = 0.0  # the slopes at w are what is wanted
         features, side = np.append(w[:d], 0.0), objective.fit_intercept
-        totals = primal.ask(DualTotals(self._state(), features, token, side, anew=False))
-        self.v = totals["own"]
-        self.adopted = w, token, totals["side"]
+        asking = Asking(primal.ask, primal.problem)
+        totals = asking.later(DualTotals(self._state(), features, token, side, anew=False))
+        shift = float(w[d]) if len(w) > d else 0.0
+        first = self._first(asking)(w[:d], token, shift)
+        self.v = totals()["own"]
+        self.adopted = w, Read(w[:d], totals()["side"], first)
         self.read_at, self.drift = self.rounds, 1.0
         if primal is not objective:
             objective.rows.meter.absorb(primal.rows.meter)
@@ -435,32 +453,30 @@ class Dual:
         at, and a few rounds.
         """
         objective, feasible = self.objective, self.feasible
-        features, token, side = self._read(at)
-        w, shift = features, 0.0
-        if objective.fit_intercept:
-            w = np.append(features, 0.0)
-            shift = self.intercept if at is None else float(at[-1])
-        if objective.fit_intercept and not feasible.keeps_points:
-            best = self._best_intercept(w, token, shift)
-            shift, primal = best.at, best.value + feasible.value_of_kinks(features)
+        read = self._read(at)
+        w, asking = read.features, Asking(self._ask, objective.problem)
+        sums = Sums(self.v, read.side, self.bias, self._losses)
+        factors = sums.factors if feasible.balances else {}
+        losses = read.first.losses or asking.later(DualValue(self._state(), **factors))
+        if (search := read.first.search) is not None:
+            search.asking = asking
+            best = best_shift(objective, search.point, search.start, search)
+            w, primal = np.append(w, best.at), best.value + feasible.value_of_kinks(w)
         else:
-            asked = EvaluateAlong(((token, w),), np.ones((1, 1)), np.array([[shift]]))
-            losses = float(objective.ask(asked)["values"][0])
-            primal = objective.C * losses + feasible.value(features)
-        if objective.fit_intercept:
-            w = np.append(features, shift)
-        sums = Sums(self.v, side, self.bias, self._losses)
+            primal = objective.C * float(read.first.value()["values"][0])
+            primal += feasible.value(w)
+            w = np.append(w, read.first.shift) if objective.fit_intercept else w
+        sums = sums._replace(losses=partial(self._losses, known=(factors, losses)))
         return Certificate(w, primal, feasible.proved(sums, w, primal))
 
-    def _read(self, at: np.ndarray | None) -> tuple[Any, int, Any]:
+    def _read(self, at: np.ndarray | None) -> Read:
         """Have the rows keep margins, without an intercept, of v's coefficients or of `at`.
 
-        v may be added up from the rows again. Returns the coefficients (d,), the token of the
-        margins, and `side` of `Sums`. Cost: 1 pass, or none.
+        v may be added up from the rows again. Cost: 1 pass, or none.
         """
-        d = self.objective.n_features
+        d, objective = self.objective.n_features, self.objective
         if at is not None and self.adopted is not None and at is self.adopted[0]:
-            return at[:d], *self.adopted[1:]
+            return self.adopted[1]
 
         # changes of threads that share v without locks may be lost, so v is always added up from
         # the rows again; else after every 20 rounds, since changes round it off
@@ -469,8 +485,11 @@ class Dual:
         for _ in range(3):
             token, v = next(tokens), self.v
             features = self.penalty.coefficients(v) if at is None else np.append(at[:d], 0.0)
-            side = self.objective.fit_intercept
-            totals = self._ask(DualTotals(self._state(), features, token, side, anew))
+            side, asking = objective.fit_intercept, Asking(self._ask, objective.problem)
+            reply = asking.later(DualTotals(self._state(), features, token, side, anew))
+            shift = self.intercept if at is None or not side else float(at[-1])
+            first = self._first(asking)(features[:-1], token, shift)
+            totals = reply()
             own = self.v = totals["own"]
             self.sure = True
             off = float(np.linalg.norm(own - v)) if anew or totals["rebuilt"] else 0.0
@@ -478,18 +497,24 @@ class Dual:
                 break
         if anew:
             self.read_at, self.drift = self.rounds, 1.0
-        return features[:-1], token, totals["side"]
+        return Read(features[:-1], totals["side"], first)
 
-    def _best_intercept(self, w: np.ndarray, token: int, start: float) -> Seen:
-        """Find the best intercept for coefficients whose margins are cached, from near `start`."""
-        objective = self.objective
-        # no best intercept is farther from zero, and an ascent gone astray may be anywhere
-        largest_margin = float(np.linalg.norm(w)) * objective.engine.facts.largest_row_norm
-        reach = largest_margin + objective.intercept_radius + 1.0
-        point = Point(objective, w, math.nan, NO_GRADIENT, token)
-        return best_shift(objective, point, min(max(start, -reach), reach))
+    def _first(self, asking: Asking) -> Callable[[Any, int, float], First]:
+        """Return what puts off the first questions about coefficients; see `first_asked`."""
+        changes = self.feasible.balances and self.bias
+        value = None if changes else DualValue(self._state())
+        to_search = not self.feasible.keeps_points
+        return partial(first_asked, asking, self.objective, value, to_search)
 
-    def _losses(self, **factors: float) -> float:
-        """Return the losses' part of the dual value; `factors` are those of `DualValue`."""
-        request: Any = DualValue(self._state(), **factors)
-        return -self.objective.C * float(self._ask(request)["value"])
+    def _losses(
+        self,
+        known: Any = None,
+        **factors: float,
+    ) -> float:
+        """Return the losses' part of the dual value; `factors` are those of `DualValue`.
+
+        `known` are the factors that have been asked about, and what returns the reply.
+        """
+        asked = known is not None and known[0] == factors
+        totals = known[1]() if asked else self._ask(DualValue(self._state(), **factors))
+        return -self.objective.C * float(totals["value"])

@@ -51,17 +51,23 @@ class Sums(NamedTuple):
         Returns their shared vector (d + 1,), by features, and the losses' part of their value.
         Without an intercept those of all variables as they are. Cost: 1 round.
         """
-        own, side, changed = self.own, self.side, {}
-        if self.bias:
-            positive = float(side[-1])
-            negative = positive - float(own[-1]) / self.bias
-            if positive > negative:
-                share = max(negative, 0.0) / positive
-                own, changed = own - (1.0 - share) * side, {"positive": share}
-            elif negative > positive:
-                share = positive / negative
-                own, changed = side + share * (own - side), {"negative": share}
+        own, side, changed = self.own, self.side, self.factors
+        if "positive" in changed:
+            own = own - (1.0 - changed["positive"]) * side
+        elif "negative" in changed:
+            own = side + changed["negative"] * (own - side)
         return own, self.losses(**changed)
+
+    @property
+    def factors(self) -> dict[str, float]:
+        """What dual variables of each sign are multiplied by then; left out: by one."""
+        if not self.bias:
+            return {}
+        positive = float(self.side[-1])
+        negative = positive - float(self.own[-1]) / self.bias
+        if positive > negative:
+            return {"positive": max(negative, 0.0) / positive}
+        return {"negative": positive / negative} if negative > positive else {}
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,8 @@ class DualPenalty:
 
     # whether values are proved at points as they are, instead of at their best intercept
     keeps_points: ClassVar[bool] = False
+    # whether `proved` balances dual variables, and asks for losses by their `Sums.factors`
+    balances: ClassVar[bool] = True
 
     @classmethod
     def of(cls, objective: Objective) -> DualPenalty:

@@ -15,7 +15,8 @@ from daskglm.core.requests import LossRef
 from daskglm.estimators.inference_prediction import MeanModel, predict_mean
 from daskglm.estimators.inference_table import Summary
 from daskglm.estimators.row_numbers import leverages
-from daskglm.fitting.inference import InferenceConfig, Inferred, fixed_dispersion
+from daskglm.fitting.inference import InferenceConfig, Inferred
+from daskglm.fitting.likelihoods import fixed_dispersion
 from daskglm.fitting.record import FitRecord
 from daskglm.frames.design import Design
 from daskglm.losses.base import Loss

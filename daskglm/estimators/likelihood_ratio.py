@@ -9,7 +9,7 @@ import scipy.stats
 
 from daskglm.estimators.fitted_record import record_of_fit
 from daskglm.estimators.inference import Inference
-from daskglm.fitting.inference import fixed_dispersion, has_likelihood
+from daskglm.fitting.likelihoods import fixed_dispersion, has_likelihood
 from daskglm.fitting.record import FitRecord
 from daskglm.losses.base import Loss
 

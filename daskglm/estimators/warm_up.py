@@ -25,7 +25,7 @@ from daskglm.estimators.ordinal import OrdinalRegression
 from daskglm.estimators.penalty_cv import ElasticNetCV
 from daskglm.estimators.ridge import Ridge
 from daskglm.estimators.svm import LinearSVC
-from daskglm.fitting.inference import has_likelihood
+from daskglm.fitting.likelihoods import has_likelihood
 from daskglm.kernels.coded_csr import to_csr
 from daskglm.kernels.coded_rows import Coded, Tables
 from daskglm.losses.base import Loss

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from daskglm.core.arguments import check_choice, check_flag, is_number, shown
-from daskglm.core.engine import Engine
+from daskglm.core.asking import Asking
 from daskglm.core.inference_requests import InferenceSums, LeverageMeat, ScoresAlong
 from daskglm.core.matrices import mirror_upper
-from daskglm.core.requests import Problem, ResidualSums, Totals
+from daskglm.core.requests import Problem, Totals
 from daskglm.data.partitions import Partitions
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.covariance import (
@@ -26,10 +27,11 @@ from daskglm.fitting.covariance import (
     inverse_of,
     sandwich,
 )
+from daskglm.fitting.likelihoods import LogLikelihoods, fixed_dispersion, has_likelihood
 from daskglm.fitting.null_model import null_value
 from daskglm.fitting.runner import objective_of
 from daskglm.fitting.setup import loaded
-from daskglm.losses.base import LOGISTIC, Loss
+from daskglm.losses.base import Loss
 from daskglm.losses.table import JOINT_LOSSES, find
 from daskglm.objectives.primal import Objective
 from daskglm.solvers.linear_systems import projection
@@ -208,17 +210,6 @@ class Inferred:
     problem: Problem
 
 
-def has_likelihood(loss: Loss) -> bool:
-    """Return whether a loss is minus a log-likelihood, up to the dispersion and a constant."""
-    joint = loss.name in JOINT_LOSSES
-    return loss.family is not None or loss.code == LOGISTIC or joint
-
-
-def fixed_dispersion(loss: Loss) -> float | None:
-    """Return the dispersion where the family fixes it; None: it is estimated."""
-    return 1.0 if loss.family is None else loss.family.dispersion
-
-
 def infer(
     data: Partitions,
     settings: FitConfig,
@@ -276,27 +267,31 @@ def infer(
         if loss.name in JOINT_LOSSES:
             known = sorted(label for label, _, _ in on.engine.facts.classes)
             problem = replace(problem, classes=tuple(known[k] for k in order))
-        every = on.engine, problem, sum(sides), w, settings, config, names, sums
-        if reported is None:
-            made = _of_all(*every)
-        else:
+        absorbed = None
+        if reported is not None:
             objective = objective_of(on.engine, problem, sides, loss, settings)
-            if not objective.blocks:
-                made = _of_all(*every).of(reported)
-            else:
-                made = _without_absorbed(objective, w, reported, config, names)
-            w = w[reported]
+            if objective.blocks:
+                absorbed = _Absorbed(objective, reported, config)
+                sums = {"bread": False}
+        asking = Asking(partial(on.engine.total, problem))
+        null = null_value(asking, on.engine.facts, loss, sides)
+        llfs = LogLikelihoods(asking, loss, frequency=config.weights == "frequency")
+        totals = asking(InferenceSums(w, config.curvature, **sums))
+        n, value, null_at = _rows(totals, config), float(totals["value"]), null()
+        likelihoods = [llfs.of(each, totals) for each in (value, null_at)]
+        every = asking, w, config, names, totals, n
+        if absorbed is not None:
+            made = absorbed.made(*every)
+        else:
+            made = _of_all(_ridge(settings, sum(sides), len(w)), loss, *every)
+            made = made if reported is None else made.of(reported)
+        w = w if reported is None else w[reported]
         totals, found = made.totals, made.found
         check_optimum(w, made.step, np.sqrt(np.diag(made.matrix)), made.diagonal, made.names)
-        value = float(totals["value"])
-        null = null_value(on.engine, problem, loss, sides) if has_likelihood(loss) else math.nan
-        llf, null_llf = (
-            _log_likelihood(on.engine, problem, each, totals, loss, config)
-            for each in (value, null)
-        )
+        llf, null_llf = (likelihood() for likelihood in likelihoods)
         passes = totals["rows"] / max(on.engine.facts.n_rows, 1)
 
-    count = len(totals["clusters"].labels) if sums["clusters"] else 0
+    count = len(totals["clusters"].labels) if config.covariance == "cluster" else 0
     of_least_squares = loss.is_quadratic and config.covariance == "classical"
     return Inferred(
         params=w,
@@ -312,7 +307,7 @@ def infer(
         llf=llf,
         clusters=count,
         passes=float(passes),
-        null_deviance=2.0 * null,
+        null_deviance=2.0 * null_at,
         null_llf=null_llf,
         dimensions=min(len(w), count - 1 if count else int(totals["used"])),
         step=made.step,
@@ -352,86 +347,89 @@ class _Made:
 
 
 def _of_all(
-    engine: Engine,
-    problem: Problem,
-    total: float,
+    ridge: np.ndarray,
+    loss: Loss,
+    asking: Asking,
     w: np.ndarray,
-    settings: FitConfig,
     config: InferenceConfig,
     names: Sequence[str],
-    sums: dict[str, Any],
+    totals: Totals,
+    n: float,
 ) -> _Made:
     """Return the covariance of all coefficients, by the inverse of the whole Hessian."""
-    loss = find(settings.loss)
-    totals = engine.total(problem, InferenceSums(w, config.curvature, **sums))
-    n = _rows(totals, config)
-    ridge = _ridge(settings, total, len(w))
     mirror_upper(totals["bread"])
     found, inverse = _classical(totals, ridge, n, loss, config, names)
     if config.covariance in BY_LEVERAGE:
         power, kind = BY_LEVERAGE[config.covariance], config.curvature
-        leveraged = LeverageMeat(w, inverse, power, kind, sums["frequency"])
-        totals |= _leveraged(engine.total(problem, leveraged), totals["rows"], config)
+        leveraged = LeverageMeat(w, inverse, power, kind, config.weights == "frequency")
+        totals |= _leveraged(asking(leveraged), totals["rows"], config)
     matrix = _covariance(inverse, totals, n, found, config)
     step = inverse @ (totals["gradient"] + ridge * w)
     return _Made(matrix, inverse, step, totals["bread"].diagonal(), names, found, totals, n)
 
 
-def _without_absorbed(
-    objective: Objective,
-    w: np.ndarray,
-    reported: np.ndarray,
-    config: InferenceConfig,
-    names: Sequence[str],
-) -> _Made:
-    """Return the covariance of the coefficients that are reported, without the whole Hessian.
+class _Absorbed:
+    """What reads the covariance of the coefficients that are reported, without the whole Hessian.
 
     What absorbed levels take of the others is taken out of them (Frisch, Waugh & Lovell, with the
     weights of the optimum). Columns of the inverse are directions along which scores are summed.
+    Raises ValueError, before rows are read, for what takes too much, and for leverages.
     """
-    if config.covariance in BY_LEVERAGE:
-        raise ValueError(
-            f"covariance={config.covariance!r}: rows of a factor of thousands of absorbed levels "
-            "have no leverage here; give 'HC0', 'HC1' or 'cluster'"
-        )
-    if float(len(w)) * float(reported.sum()) > MOST_NUMBERS:
-        raise ValueError(
-            f"{int(reported.sum()):,} of {len(w):,} coefficients are reported: inference takes "
-            f"{8e-9 * len(w) * float(reported.sum()):.3g} GB. Absorb larger factors"
-        )
-    engine, problem, loss = objective.engine, objective.problem, objective.loss
-    frequency = config.weights == "frequency"
-    totals = engine.total(problem, InferenceSums(w, config.curvature, bread=False))
-    n = _rows(totals, config)
-    if config.observed:
-        hessian: Any = objective.at(w, gram=True, exact=True, keep=False).known_hessian
-    else:
-        hessian = objective.expected_hessian(w)
-    hessian, of_w = hessian.times(1.0 / objective.C), np.arange(len(w))
-    entries, hidden = of_w[reported], of_w[~reported]
-    told = [names[j] for j in entries.tolist()]
-    weights, complement = _projected(hessian, entries, hidden)
-    left, whole = complement.diagonal(), hessian.diagonal()[entries]
-    if explained := [told[k] for k in np.flatnonzero(left <= EXPLAINED * whole)]:
-        raise ValueError(
-            f"{', '.join(map(repr, explained[:MOST_NAMES]))} depends on levels that are absorbed, "
-            "and has no coefficient beside their effects. Drop it"
-        )
-    inverse = inverse_of(complement, told)
-    directions = np.empty((len(w), len(entries)))
-    directions[entries], directions[hidden] = inverse, -weights @ inverse
-    step = directions.T @ totals["gradient"]
-    spread, fixed = _spread(totals, loss, config)
-    found = covariance_of(inverse, n, float(len(w)), spread, fixed)
-    rows = 2.0 * totals["rows"]  # those of the sums and of the Hessian
-    if config.covariance != "classical":
-        along = ScoresAlong(w, directions, frequency, config.covariance == "cluster")
-        totals |= engine.total(problem, along)
-        rows += totals["rows"]
-    totals["rows"] = rows
-    as_they_are = np.eye(len(entries))  # scores are along the inverse's columns already
-    matrix = _covariance(as_they_are, totals, n, found, config)
-    return _Made(matrix, inverse, step, whole, told, found, totals, n)
+
+    def __init__(self, objective: Objective, reported: np.ndarray, config: InferenceConfig) -> None:
+        self.objective, self.reported = objective, reported
+        if config.covariance in BY_LEVERAGE:
+            raise ValueError(
+                f"covariance={config.covariance!r}: rows of a factor of thousands of absorbed "
+                "levels have no leverage here; give 'HC0', 'HC1' or 'cluster'"
+            )
+        numbers = float(len(reported)) * float(reported.sum())
+        if numbers > MOST_NUMBERS:
+            raise ValueError(
+                f"{int(reported.sum()):,} of {len(reported):,} coefficients are reported: "
+                f"inference takes {8e-9 * numbers:.3g} GB. Absorb larger factors"
+            )
+
+    def made(
+        self,
+        asking: Asking,
+        w: np.ndarray,
+        config: InferenceConfig,
+        names: Sequence[str],
+        totals: Totals,
+        n: float,
+    ) -> _Made:
+        """Return the covariance, by `totals` without a bread, of n rows."""
+        objective, loss = self.objective, self.objective.loss
+        if config.observed:
+            hessian: Any = objective.at(w, gram=True, exact=True, keep=False).known_hessian
+        else:
+            hessian = objective.expected_hessian(w)
+        hessian, of_w = hessian.times(1.0 / objective.C), np.arange(len(w))
+        entries, hidden = of_w[self.reported], of_w[~self.reported]
+        told = [names[j] for j in entries.tolist()]
+        weights, complement = _projected(hessian, entries, hidden)
+        left, whole = complement.diagonal(), hessian.diagonal()[entries]
+        if explained := [told[k] for k in np.flatnonzero(left <= EXPLAINED * whole)]:
+            raise ValueError(
+                f"{', '.join(map(repr, explained[:MOST_NAMES]))} depends on levels that are "
+                "absorbed, and has no coefficient beside their effects. Drop it"
+            )
+        inverse = inverse_of(complement, told)
+        directions = np.empty((len(w), len(entries)))
+        directions[entries], directions[hidden] = inverse, -weights @ inverse
+        step = directions.T @ totals["gradient"]
+        spread, fixed = _spread(totals, loss, config)
+        found = covariance_of(inverse, n, float(len(w)), spread, fixed)
+        rows = 2.0 * totals["rows"]  # those of the sums and of the Hessian
+        if config.covariance != "classical":
+            frequency, clusters = config.weights == "frequency", config.covariance == "cluster"
+            totals |= asking(ScoresAlong(w, directions, frequency, clusters))
+            rows += totals["rows"]
+        totals["rows"] = rows
+        as_they_are = np.eye(len(entries))  # scores are along the inverse's columns already
+        matrix = _covariance(as_they_are, totals, n, found, config)
+        return _Made(matrix, inverse, step, whole, told, found, totals, n)
 
 
 def _projected(
@@ -542,33 +540,6 @@ def _leveraged(reply: Totals, rows: float, config: InferenceConfig) -> Totals:
             "such columns and rows, or give 'HC0' or 'HC1'"
         )
     return {"meat": reply["meat"], "rows": rows + reply["rows"]}
-
-
-def _log_likelihood(
-    engine: Engine,
-    problem: Problem,
-    value: float,
-    totals: Totals,
-    loss: Loss,
-    config: InferenceConfig,
-) -> float:
-    """Return the log-likelihood, NaN where the family has none that is known. 0 passes.
-
-    It is that of each row predicted by its target, less the sum of the losses `value` over the
-    dispersion: the family's own, or else deviance / n, as in `statistics_of`.
-    """
-    family = loss.family
-    if family is None:
-        return -value if has_likelihood(loss) else math.nan
-    frequency = config.weights == "frequency"
-    rows = family.variance_by_weight and not frequency
-    dispersion = family.dispersion
-    if dispersion is None:
-        dispersion = 2.0 * value / float(totals["used"] if rows else totals["weight"])
-    if family.log_density is None or not dispersion > 0.0:
-        return math.nan
-    saturated = engine.total(problem, ResidualSums(None, dispersion, frequency))["likelihood"]
-    return float(saturated) - value / dispersion
 
 
 def _short(classes: Any) -> list[Any]:

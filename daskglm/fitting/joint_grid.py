@@ -13,9 +13,10 @@ from daskglm.core.requests import Problem
 from daskglm.fitting.grid_checkpoint import digest
 from daskglm.fitting.joint import JointFit, joint_fit
 from daskglm.fitting.joint_checkpoint import JointCheckpoints
-from daskglm.fitting.problem_grid import ProblemGrid, Solutions, selected_alone
+from daskglm.fitting.problem_grid import ProblemGrid, Solutions
 from daskglm.fitting.report import Report
 from daskglm.fitting.runner import WarmStart, objective_of, solve_one
+from daskglm.fitting.warm_path import selected_alone
 from daskglm.losses.table import find
 from daskglm.objectives.batched import ProblemBatch
 

@@ -15,22 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.core.batch_requests import EvaluateMany, WeighGroups
+from daskglm.fitting.fold_sums import FoldSums
 from daskglm.fitting.grid_checkpoint import digest
 from daskglm.fitting.held_out import held_out, selected
 from daskglm.fitting.path_checkpoint import PathFits, strengths_asked
 from daskglm.fitting.penalty_path import IN_TURN, Fitted, PathProblem, path_report, relaxed
 from daskglm.fitting.problem_grid import ProblemGrid
 from daskglm.fitting.report import Report
-from daskglm.fitting.shared_paths import SPARSE_FEATURES, can_share, run
-from daskglm.objectives.quadratic_model import LossSums
-from daskglm.solvers import costs
+from daskglm.fitting.shared_paths import can_share, run
 from daskglm.solvers.batched_proximal_newton import Found
 from daskglm.system.blas import one_thread
-
-# Bytes of the products of all groups of folds up to which they are added up: each thread has an
-# array of them. Chosen.
-MOST_PRODUCTS = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -94,12 +88,12 @@ def cross_validate(
     """
     began = time.perf_counter()
     with one_thread():
-        groups = _sums_of_groups(grid)
-        whole = _problem(grid, -1, groups)
-        folds = [_problem(grid, fold, groups) for fold in range(grid.n_folds)]
+        sums = grid.sums
+        whole = _problem(grid, -1, sums)
+        folds = [_problem(grid, fold, sums) for fold in range(grid.n_folds)]
         of_all = whole.objective(1.0)
         fits.begin(of_all, _asked(grid, ratios, alphas, eps))
-        share = groups is None and can_share(grid.engine, grid.loss)
+        share = sums is None and can_share(grid.engine, grid.loss)
         by_ratio = [[each.with_ratio(ratio) for each in (whole, *folds)] for ratio in ratios]
         begins = _begins(grid, (whole, *folds), alphas, fits, len(ratios), share=share)
         if fits.alphas is None:
@@ -114,7 +108,7 @@ def cross_validate(
         solved = _paths(grid, by_ratio, begins, fits, share=share)
         fits.write()
         W = np.array([[[fitted.w for fitted in path] for path in paths] for paths in solved])
-        deviance = np.array([_held_out(grid, groups, paths) for paths in W])
+        deviance = np.array([_held_out(grid, sums, paths) for paths in W])
         r = int(deviance.mean(axis=2).min(axis=1).argmin())
         best = r, selected(deviance[r], strengths[r], selection)
         chosen = by_ratio[r][0]
@@ -221,62 +215,26 @@ def _paths(
     ]
 
 
-def _problem(grid: ProblemGrid, fold: int, groups: list[LossSums] | None) -> PathProblem:
+def _problem(grid: ProblemGrid, fold: int, sums: FoldSums | None) -> PathProblem:
     """Return the problem of a fold; of all rows for -1."""
-    problem, sums = grid.problems[0], None
+    problem = grid.problems[0]
     if fold >= 0:
         problem = replace(problem, folds=grid.folds, fold=fold)
-    if groups is not None:
-        trained = [fold < 0 or role[fold] == 0 for role in _roles(grid)]
-        sums = _total([each for each, is_in in zip(groups, trained, strict=True) if is_in])
+    known = None if sums is None else sums.trained(fold)
     sides = grid.objective.sides(0, fold)
-    return PathProblem(grid.engine, problem, sides, grid.loss, grid.settings, sums)
+    return PathProblem(grid.engine, problem, sides, grid.loss, grid.settings, known)
 
 
-def _roles(grid: ProblemGrid) -> Sequence[Sequence[int]]:
-    assert grid.folds is not None
-    return grid.folds.roles
-
-
-def _total(parts: list[LossSums]) -> LossSums:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total.plus(part)
-    return total
-
-
-def _sums_of_groups(grid: ProblemGrid) -> list[LossSums] | None:
-    """Add up squared losses by group of the folds; None where they do not tell all.
-
-    Cost: 1 pass, 1 round.
-    """
-    facts, size = grid.engine.facts, grid.objective.size
-    most = SPARSE_FEATURES if facts.sparse else costs.LARGEST_HESSIAN
-    suits = grid.loss.is_quadratic and not grid.loss.classifies
-    suits = suits and grid.engine.capabilities.device == "cpu"
-    groups = 1 if grid.folds is None else len(grid.folds.roles)
-    if not suits or (facts.n_features or 0) > most or 8 * groups * size * size > MOST_PRODUCTS:
-        return None
-    none, all_rows = np.zeros(1, int), np.array([-1])
-    request = EvaluateMany(
-        np.zeros((1, size)), none, all_rows, gram=(0,), by_group=True, exact=True
-    )
-    totals = grid.objective.ask(request)
-    parts = zip(totals["values"], totals["gradients"], totals["grams"], strict=True)
-    return [LossSums(float(value[0]), slope[0], gram[0]) for value, slope, gram in parts]
-
-
-def _held_out(grid: ProblemGrid, groups: list[LossSums] | None, paths: np.ndarray) -> np.ndarray:
+def _held_out(grid: ProblemGrid, sums: FoldSums | None, paths: np.ndarray) -> np.ndarray:
     """Return mean deviances (values, folds) of models (folds, values, size) on rows held out."""
-    if groups is None:
+    if sums is None:
         return held_out(grid, paths).deviance
-    weights = np.asarray(grid.objective.ask(WeighGroups(()))["weights"]).sum(axis=1)
+    weights = np.asarray(grid.objective.weights).sum(axis=1)
     found = []
     for fold, path in enumerate(paths):
-        tested = [k for k, role in enumerate(_roles(grid)) if role[fold] == 1]
-        weight = float(weights[tested].sum())
+        weight = float(weights[grid.objective.roles[:, fold] == 1].sum())
         if not weight > 0.0:
             raise ValueError(f"cv: all rows that fold {fold} holds out have weight zero")
-        sums = _total([groups[k] for k in tested])
-        found.append([max(2.0 * sums.loss(w), 0.0) / weight for w in path])
+        tested = sums.held_out(fold)
+        found.append([max(2.0 * tested.loss(w), 0.0) / weight for w in path])
     return np.array(found).T

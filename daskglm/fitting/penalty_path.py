@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from daskglm.core.outcome import Reason
 from daskglm.core.requests import Problem
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.driver import Solution, StoppingRule, solve
+from daskglm.fitting.fold_sums import least_point
 from daskglm.fitting.penalised import scale_of
 from daskglm.fitting.report import Report
 from daskglm.fitting.runner import WarmStart
@@ -35,7 +37,7 @@ from daskglm.penalties.descent import UNIT, minimise
 from daskglm.penalties.resolved import ResolvedPenalty
 from daskglm.solvers import costs
 from daskglm.solvers.batched_proximal_newton import Found, Trials, shared_newton
-from daskglm.solvers.proximal_newton import SPEC, proximal_newton
+from daskglm.solvers.proximal_newton import SPEC, proximal_newton, takes_sets
 
 # Share of the L1 part that stands for none where the largest strength is asked for, as in glmnet.
 LEAST_RATIO = 1e-3
@@ -46,9 +48,6 @@ NULL_TOL = 1e-12
 # By so much the largest strength is larger than that at which a coefficient leaves zero, so that
 # rounding leaves none.
 ABOVE = 1.0 + 1e-10
-# Share of the first residual that models of least squares may leave: what counts is the gap, which
-# is of second order.
-LEFT = 1e-9
 # Share of the largest target by which a mean of equal ones may differ from it: sums are rounded.
 EQUAL = 1e-12
 # Residuals, as a share of the largest target or beside 1, whose squares are a mean loss that is
@@ -187,7 +186,7 @@ class PathProblem:
     def unpenalised(self) -> Point:
         """Return the optimum with all features at zero that have a penalty.
 
-        Cost: some passes, 1 if only the intercept is free.
+        Cost: some passes, 1 if only the intercept is free and no row has an offset.
         """
         objective = self._without_features()
         begin = self.known(objective)
@@ -196,8 +195,20 @@ class PathProblem:
             # strengths are of first order in what is left
             found = minimise(begin.hessian, begin.gradient, begin.w, objective.penalty.kinks, 0.0)
             return predicted(begin, found.w)
-        point: Point = self._solved(objective, WarmStart(objective.origin), tol=NULL_TOL).point
-        return point
+        state: dict[str, Any] = {}
+        kinks = objective.penalty.feature_kinks
+        if (kinks.lower == kinks.upper).all() and not takes_sets(objective):
+            # the best constant may be known: samples, which solves begin with, lead away from it
+            point = objective.at(objective.origin, gram=True)
+            if not point.relative_gap <= min(NULL_TOL, self.tol):
+                point = objective.bounds.with_near_constants(point)
+            if point.relative_gap <= min(NULL_TOL, self.tol):
+                self.passes += objective.passes
+                return point
+            state["begin"] = point
+        begun = WarmStart(objective.origin, state)
+        solved: Point = self._solved(objective, begun, tol=NULL_TOL).point
+        return solved
 
     def unpenalised_shared(self) -> Trials[Found]:
         """Return the same, where other folds share the passes.
@@ -219,6 +230,10 @@ class PathProblem:
         objective = self.objective(1.0)
         penalised = (objective.penalty.kinks.strengths > 0.0) | objective.penalty.kinks.is_grouped
         penalised |= objective.penalty.quadratic.diagonal(objective.size) > 0.0
+        dual = self.loss.dual
+        known = self.loss.classifies and dual is not None and dual.best_constant is not None
+        if known and objective.fit_intercept and min(self.sides) > 0.0:
+            objective.start = self.loss.best_constant(*self.sides)
         return objective.held(penalised)
 
     def largest_alpha(self, point: Point, *, within: bool = True) -> float:
@@ -383,15 +398,8 @@ class PathProblem:
 
     def _of_sums(self, objective: Objective, base: Point, w: np.ndarray) -> Solution | None:
         """Minimise least squares by its sums; None where rounding hides a bound of `tol`."""
-        assert base.hessian is not None
-        w = objective.penalty.kinks.clip(w)
-        found = minimise(
-            base.hessian, base.gradient + base.hessian @ w, w, objective.penalty.kinks, LEFT
-        )
-        point = predicted(base, found.w)
-        if not point.relative_gap <= self.tol:
-            return None
-        return solution_at(point)
+        point = least_point(objective, base, w, self.tol)
+        return None if point is None else solution_at(point)
 
     def _solved(
         self,

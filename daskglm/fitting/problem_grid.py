@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from daskglm.fitting.checkpoint import CheckpointWriter, Saved
 from daskglm.fitting.checkpoint_schema import BATCH
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.driver import Record, Solution, StoppingRule, solve
+from daskglm.fitting.fold_sums import FoldSums, least_point
 from daskglm.fitting.grid_checkpoint import GridState, grid_writer, restore
 from daskglm.fitting.penalised import deviations
 from daskglm.fitting.progress import progress_bar
@@ -37,7 +38,8 @@ from daskglm.fitting.runner import (
     start_of,
 )
 from daskglm.fitting.shared_paths import can_share, run, shared_path, solution_at
-from daskglm.fitting.warm_path import WHY, WarmPath
+from daskglm.fitting.statistics import statistics_of
+from daskglm.fitting.warm_path import WHY, WarmPath, selected_alone
 from daskglm.losses.base import Loss
 from daskglm.objectives.batched import BatchObjective, BatchPoint, ProblemBatch
 from daskglm.objectives.many import Place
@@ -52,6 +54,8 @@ from daskglm.solvers.proximal_newton import SPEC
 DENSE_FEATURES, SPARSE_FEATURES = 1000, 500
 # Default of `max_iter` for a batch.
 MAX_ITER = 100
+# How least squares are solved where sums over the rows tell them.
+BY_SUMS = "by the products of the columns, which one pass added up for all problems"
 # Label of the progress bar.
 LABEL = "newton, problems together"
 
@@ -60,7 +64,8 @@ LABEL = "newton, problems together"
 class Solutions:
     """Coefficients (P, size) and reports of all problems.
 
-    Of the rows held out losses (P,) and counts (P, 4), see `BatchEvaluation`.
+    Of classifications and the rows held out losses (P,) and counts (P, 4), see `BatchEvaluation`;
+    else zeros.
     """
 
     batch: ProblemBatch
@@ -162,7 +167,8 @@ class ProblemGrid:
             writer.left = state.left
             writer.finished = list(W[together])
         self._solve_each(batch, state, reports, writer)
-        if self.n_folds and (batch.fold >= 0).any():
+        # of regressions `held_out` asks
+        if self.loss.classifies and self.n_folds and (batch.fold >= 0).any():
             if state.left or point is None:
                 losses, counts = self.objective.score(batch, W)
             else:
@@ -215,7 +221,7 @@ class ProblemGrid:
     ) -> Solution:
         """Solve all problems of a batch at once; some may be given up."""
         settings = self.settings
-        tol = float(self.settings.tol)
+        tol = float(settings.tol)
         begin = None if start is None and not state.resumed else state.W[together]
         if writer is not None:
             writer.left = state.left
@@ -243,6 +249,7 @@ class ProblemGrid:
         passes for each of 50 values. The state's coefficients and `reports` are updated.
         """
         if writer is None:  # checkpoints are of problems solved one after another
+            self._solve_by_sums(batch, state, reports)
             self._solve_sharing_passes(batch, state, reports)
         # what suits a problem suits it in other folds
         chosen: dict[tuple[int, float], tuple[str, str]] = {}
@@ -281,17 +288,15 @@ class ProblemGrid:
 
         The state's coefficients and `reports` are updated.
         """
-        settings = self.settings
         paths: dict[Place, list[int]] = {}
         for p in state.left:
             of, fold, _ = batch[p]
-            paths.setdefault(Place(fold, of), []).append(p)
+            if p not in reports:
+                paths.setdefault(Place(fold, of), []).append(p)
         suits = (
-            settings.solver in ("auto", SPEC.name)
-            and settings.stop == "gap"
-            and not settings.penalty.is_plain
-            and settings.callback is None
+            self._takes_newton
             and can_share(self.engine, self.loss)
+            and not (self.settings.penalty.is_plain and self._is_wide)
             and len(paths) > 1
             and bool(np.isfinite(batch.C).all())
             and not self._one_sided(batch).any()
@@ -302,7 +307,7 @@ class ProblemGrid:
             return
         record = Record(self.objective)
         works = [self._shared_path(batch, state, reports, each) for each in paths.items()]
-        solved = run(self.objective, works, record)
+        solved = run(self.objective, works, record, by=self._newton)
         why = f"{len(paths)} paths at the same time, which share passes over X"
         for path, fits in zip(paths.values(), solved, strict=True):
             for p, found in zip(path, fits, strict=True):
@@ -311,10 +316,59 @@ class ProblemGrid:
                     reports[p] = report_of(
                         self.objective,
                         solution_at(found.point, record),
-                        (SPEC.name, why),
+                        (self._newton, why),
                         seconds_loading=self.loading,
                         n_iter=found.steps,
                     )
+
+    def _solve_by_sums(
+        self, batch: ProblemBatch, state: GridState, reports: dict[int, Report]
+    ) -> None:
+        """Solve least squares of all folds and strengths by the products of one pass.
+
+        The state's coefficients and `reports` are updated, but of those whose gap rounding hides.
+        """
+        wanted = [p for p in state.left if math.isfinite(batch.C[p])]
+        # what one pass has added up is there for further problems
+        pays = len(wanted) > 1 or "sums" in vars(self)
+        if not (self._takes_newton and pays) or self.sums is None:
+            return
+        for p in wanted:
+            objective, tol = self._single_objective(batch, p), float(self.settings.tol)
+            base = self.sums.trained(batch[p].fold).point(objective)
+            if (point := least_point(objective, base, state.W[p], tol)) is not None:
+                state.W[p] = point.w
+                reports[p] = report_of(
+                    objective,
+                    solution_at(point),
+                    (self._newton, BY_SUMS),
+                    seconds_loading=self.loading,
+                    solver=self._newton,
+                    n_iter=1,
+                    **statistics_of(objective, point),
+                )
+
+    @cached_property
+    def sums(self) -> FoldSums | None:
+        """Sums of squares of all groups of rows; None where they do not tell all. Cost: 1 pass."""
+        return FoldSums.of(self.objective)
+
+    @property
+    def _takes_newton(self) -> bool:
+        """Return whether the settings leave it to Newton's method how problems share passes."""
+        settings, names = self.settings, ("auto", SPEC.name, self._newton)
+        return settings.solver in names and settings.stop == "gap" and settings.callback is None
+
+    @property
+    def _newton(self) -> str:
+        """Newton's method for the penalty, by its name."""
+        return "newton" if self.settings.penalty.is_plain else SPEC.name
+
+    @property
+    def _is_wide(self) -> bool:
+        """Whether there are more features than Hessians of many problems are formed for."""
+        most = SPARSE_FEATURES if self.engine.facts.sparse else DENSE_FEATURES
+        return self.objective.n_features > most
 
     def _shared_path(
         self,
@@ -334,15 +388,17 @@ class ProblemGrid:
         def alone(k: int, at: Found) -> Point:
             p = order[k]
             settings = replace(self.settings, C=float(batch.C[p]), max_iter=max_iter - at.steps)
-            begin = WarmStart(at.point.w, solver=SPEC.name, why=WHY)
+            begin = WarmStart(at.point.w, solver=self._newton, why=WHY)
             objective = self._single_objective(batch, p)
             solution, reports[p] = solve_one(objective, begin, settings, self.loading, 0, None)
             self.single_passes += reports[p].passes
             point: Point = solution.point
             return point
 
+        # with bounds that hold for any penalty: those of shared passes do
+        shared = replace(self.settings, solver=SPEC.name)
         return shared_path(
-            [partial(self._single_objective, batch, p) for p in order],
+            [partial(self._single_objective, batch, p, shared) for p in order],
             place,
             first if first.any() else self._single_objective(batch, order[0]).origin,
             alone,
@@ -378,7 +434,6 @@ class ProblemGrid:
         All of them or none, but for those that need no solver.
         """
         facts = self.engine.facts
-        d = self.objective.n_features
         suits = (
             self.settings.solver in ("auto", "newton")
             and self.settings.stop == "gap"
@@ -387,7 +442,7 @@ class ProblemGrid:
             and self.settings.penalty.is_plain
             and not (self.loss.bends or self.settings.average or facts.largest_offset)
             and bool(np.isfinite(batch.C).all())
-            and d <= (SPARSE_FEATURES if facts.sparse else DENSE_FEATURES)
+            and not self._is_wide
         )
         return ~self._one_sided(batch) if suits else np.zeros(len(batch), bool)
 
@@ -404,14 +459,19 @@ class ProblemGrid:
         before = [q for q in np.flatnonzero(same).tolist() if q in reports]
         return W[max(before, key=lambda q: float(batch.C[q]))] if before else None
 
-    def _single_objective(self, batch: ProblemBatch, p: int) -> Objective:
-        """Return the objective of one problem by itself, for solvers of one."""
+    def _single_objective(
+        self, batch: ProblemBatch, p: int, settings: FitConfig | None = None
+    ) -> Objective:
+        """Return the objective of one problem by itself, for solvers of one.
+
+        `settings` take the place of the grid's, but for C.
+        """
         of, fold, C = batch[p]
         problem = self.problems[of]
         if fold >= 0:
             problem = replace(problem, folds=self.folds, fold=fold)
         sides = self.objective.sides(of, fold)
-        settings = replace(self.settings, C=C)
+        settings = replace(settings or self.settings, C=C)
         scale = self._scale(problem, fold)
         objective = objective_of(self.engine, problem, sides, self.loss, settings, scale)
         if fold >= 0 and self.loss.bends:
@@ -466,11 +526,3 @@ class ProblemGrid:
             seconds=time.perf_counter() - began,
             parts=tuple(parts if beside is None else beside),
         )
-
-
-def selected_alone(objective: Objective, w: np.ndarray) -> tuple[Objective, WarmStart]:
-    """Return the objective with the features at zero that are zero in w, and where it starts."""
-    out = w == 0.0
-    out[objective.n_features :] = False
-    why = "features that were selected, without the penalty"
-    return objective.held(out), WarmStart(w, solver=SPEC.name, why=why)

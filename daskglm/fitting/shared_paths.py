@@ -31,6 +31,12 @@ from daskglm.solvers.workload import Workload
 # Features of sparse rows up to which Hessians of several problems are formed at once:
 # `worker.output_layouts` makes tiles of them dense.
 SPARSE_FEATURES = 500
+# Columns for each stored value of a row from which Hessians of one problem at a time, by products
+# of stored values, take less time than those of several, by dense tiles. Shared passes, a fifth
+# as many, took 5 times the CPU seconds with 27 columns a value (one-hot rows), 4 with 20 (random
+# places), 1.6 with 9 (a9a), 0.95 with 5 (mushrooms), 0.8 with 4 (swmotorcycle); 8 to 10 strengths
+# in 5 folds (2026-11-28).
+SPREAD = 7.0
 
 T = TypeVar("T")
 
@@ -41,7 +47,8 @@ def can_share(engine: Engine, loss: Loss) -> bool:
     A Hessian proves the gap at its own point where the curvature of the loss varies slowly. Other
     losses need searches for the best intercept, which each problem makes by itself. Nor with more
     than `costs.LARGEST_HESSIAN` features, or where a Hessian costs more than products with it:
-    working sets differ.
+    working sets differ. Nor sparse rows of this process with `SPREAD` columns for a value, where
+    passes cost no messages.
     """
     facts, can = engine.facts, engine.capabilities
     d = facts.n_features or 0
@@ -51,6 +58,7 @@ def can_share(engine: Engine, loss: Loss) -> bool:
         and Workload(facts, d, samples=can.cheap_samples).forms_hessian
         and math.isfinite(loss.self_concordance)
         and not loss.is_quadratic
+        and not (facts.sparse and can.shares_memory and d > SPREAD * facts.per_row)
     )
 
 
@@ -114,6 +122,8 @@ def run(
     rows: BatchObjective,
     works: Sequence[Trials[T]],
     record: Record | None = None,
+    *,
+    by: str = SPEC.name,
 ) -> list[T]:
     """Run solves to their ends with shared passes; see `solve_together`.
 
@@ -126,12 +136,14 @@ def run(
     works : sequence of generators
     record : Record, optional
         Gets the iterations; default: a new one.
+    by : str
+        Name of the solver in these.
     """
     record = record or Record(rows)
 
     def watch(points: Sequence[Point]) -> None:
         gap = max(point.relative_gap for point in points)
-        record.add(_Evaluated(points), gap, SPEC.name)
+        record.add(_Evaluated(points), gap, by)
 
     return solve_together(rows, works, watch)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from daskglm.fitting.runner import WarmStart
 from daskglm.objectives.carried_point import carried
 from daskglm.objectives.point import Point
@@ -47,3 +49,11 @@ class WarmPath:
         if math.isfinite(point.value):
             # that of least squares is known by the products of the columns at another
             self.point = point if point.prediction is None else point.prediction.base
+
+
+def selected_alone(objective: Objective, w: np.ndarray) -> tuple[Objective, WarmStart]:
+    """Return the objective with the features at zero that are zero in w, and where it starts."""
+    out = w == 0.0
+    out[objective.n_features :] = False
+    why = "features that were selected, without the penalty"
+    return objective.held(out), WarmStart(w, solver=SPEC.name, why=why)

@@ -57,7 +57,7 @@ def least_point(ask: Ask, start: float, *, smooth: bool, enough: float = 0.0) ->
     """
     low = Seen(-math.inf, 0, 0, 0)
     high = Seen(math.inf, 0, 0, 0)
-    points, last = [start] if smooth else [start, *_around(start, 1.0)], start
+    points, last = first_points(start, smooth=smooth), start
     latest: Seen | None = None
     stride = 1.0  # longest step towards a bracket
 
@@ -80,6 +80,11 @@ def least_point(ask: Ask, start: float, *, smooth: bool, enough: float = 0.0) ->
         assert latest is not None
         left = latest.slope * latest.slope  # no power, which raises where it overflows
         if smooth and left <= 2.0 * latest.curvature * enough * abs(latest.value):
+            return latest
+        # a step that rounds to the point itself, an end of the bracket, would be taken for one
+        # outside of it, and the bracket halved twenty times
+        same = PRECISION * (1.0 + abs(latest.at)) * latest.curvature
+        if smooth and abs(latest.slope) <= same:
             return latest
         if math.isinf(low.at) or math.isinf(high.at):
             step = math.inf
@@ -106,6 +111,11 @@ def least_point(ask: Ask, start: float, *, smooth: bool, enough: float = 0.0) ->
     if math.isinf(low.at) or high.value < low.value:
         return high
     return low
+
+
+def first_points(start: float, *, smooth: bool) -> list[float]:
+    """Return the points that `least_point` asks for first."""
+    return [start] if smooth else [start, *_around(start, 1.0)]
 
 
 def least_of_several(
@@ -166,7 +176,9 @@ def _around(centre: float, width: float) -> list[float]:
 
 
 def distance_to_best(
-    derivatives: Callable[[Sequence[float]], tuple[np.ndarray, np.ndarray]], error: float
+    derivatives: Callable[[Sequence[float]], tuple[np.ndarray, np.ndarray]],
+    error: float,
+    known: tuple[float, float] | None = None,
 ) -> float | None:
     """Bound how far zero is from the minimum of a convex function of one number.
 
@@ -175,17 +187,22 @@ def distance_to_best(
     Parameters
     ----------
     derivatives : callable
-        Slopes and curvatures at some places. It is called twice.
+        Slopes and curvatures at some places. It is called once, and before that for those at zero
+        if they are not known.
     error : float
         Bound on the error of any slope.
+    known : tuple of (float, float), optional
+        Slope and curvature at zero, which tell where to look: they prove nothing.
 
     Returns
     -------
     float or None
         None: no two such places were found.
     """
-    slopes, curvatures = derivatives([0.0])
-    slope, curvature = abs(float(slopes[0])), float(curvatures[0])
+    if known is None:
+        slopes, curvatures = derivatives([0.0])
+        known = float(slopes[0]), float(curvatures[0])
+    slope, curvature = abs(known[0]), known[1]
     if not curvature > 0.0:
         return None
     # twice Newton's step, and wider ones where the curvature falls

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
@@ -21,12 +21,13 @@ from daskglm.certificates.free import Free
 from daskglm.certificates.free_block import FreeBlock
 from daskglm.certificates.rounding import Rounding
 from daskglm.core.arguments import plain_label
+from daskglm.core.asking import Asking
 from daskglm.core.device import Array, to_host
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import Request, Totals
 from daskglm.core.summation import SUMMED_ROWS
 from daskglm.losses.base import Loss
-from daskglm.objectives.convex import Seen, distance_to_best, least_of_several
+from daskglm.objectives.convex import Seen, distance_to_best, first_points, least_of_several
 from daskglm.penalties.penalty import Penalty
 
 if TYPE_CHECKING:
@@ -304,9 +305,10 @@ class OneMargin(Margins):
         raise NotImplementedError("one margin is searched by `along`")
 
     def near_constants(self, objective: Objective, point: Point) -> Point:
-        """Bound how far a point's intercept is from the best one. Cost: 0 passes, 2 rounds.
+        """Bound how far a point's intercept is from the best one.
 
-        The point comes back as it is if nothing was found.
+        The point comes back as it is if nothing was found. Cost: 0 passes, 1 round where its
+        Hessian is known, else 2.
         """
 
         def derivatives(shifts: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
@@ -316,7 +318,9 @@ class OneMargin(Margins):
         # slopes by `along` are added up row after row, unlike those of the gradient
         rounding = objective.rounding
         adding = rounding.in_turn / rounding.terms * point.error.adding
-        near = distance_to_best(derivatives, 2.0 * (point.error.slopes + adding))
+        error, here = 2.0 * (point.error.slopes + adding), _at_its_own(point)
+        known = None if here is None else (here.slope, here.curvature)
+        near = distance_to_best(derivatives, error, known)
         return point if near is None else replace(point, near=near)
 
     def best_constants(self, objective: Objective, point: Point) -> Point:
@@ -326,20 +330,68 @@ class OneMargin(Margins):
         return objective.at(w)
 
 
-def best_shift(objective: Objective, point: Point, start: float = 0.0) -> Seen:
+def best_shift(
+    objective: Objective, point: Point, start: float = 0.0, begun: BegunShift | None = None
+) -> Seen:
     """Find what to add to a point's intercept to minimise over it, from `start`.
 
     The search by `convex` takes cached margins, and has the value of the smooth part there. Cost: 0
     passes, a few rounds.
     """
+    here, begun = _at_its_own(point), begun or BegunShift(objective, point, start)
 
     def ask(shifts: list[float]) -> list[Seen]:
-        found = objective.along((point,), np.array([[1.0, shift] for shift in shifts]))
-        values, slopes, hessians = (to_host(part) for part in found)
+        if here is not None and shifts == [here.at]:
+            return [here]
+        return begun.seen(shifts)
+
+    loss = objective.loss
+    return least_of_several(ask, begun.start, smooth=loss.differentiable, convex=loss.convex)
+
+
+class BegunShift:
+    """What a search for the best shift of a point's intercept asks.
+
+    Parameters
+    ----------
+    objective : Objective
+    point : Point
+    start : float
+    asking : Asking, optional
+        Where the first question is put off, to travel with others.
+    """
+
+    def __init__(
+        self, objective: Objective, point: Point, start: float, asking: Asking | None = None
+    ) -> None:
+        self.objective, self.point, self.start = objective, point, start
+        self.asking = asking or Asking(objective.ask, objective.problem)
+        self.first = first_points(start, smooth=objective.loss.differentiable)
+        self.reply = None if asking is None else self._later(self.first, asking)
+
+    def seen(self, shifts: list[float]) -> list[Seen]:
+        """Return what is at some shifts. Cost: 1 round, unless that has been asked."""
+        known = self.reply is not None and shifts == self.first
+        reply = self.reply if known else self._later(shifts, self.asking)
+        assert reply is not None
+        values, slopes, hessians = (to_host(part) for part in reply())
         return [
             Seen(shift, float(values[k]), float(slopes[k, -1]), float(hessians[k, -1, -1]))
             for k, shift in enumerate(shifts)
         ]
 
-    loss = objective.loss
-    return least_of_several(ask, start, smooth=loss.differentiable, convex=loss.convex)
+    def _later(self, shifts: list[float], asking: Asking) -> Callable[[], Any]:
+        coefficients = np.array([[1.0, shift] for shift in shifts])
+        return self.objective.along_later(asking, (self.point,), coefficients)
+
+
+def _at_its_own(point: Point) -> Seen | None:
+    """Return the smooth part by the intercept at a point's own, which is 0 here; None if unknown.
+
+    Cost: nothing.
+    """
+    if point.hessian is None or point.prediction is not None:
+        return None
+    value = point.value - point.objective.penalty.kinks.value(to_host(point.w))
+    slope, curvature = float(point.gradient[-1]), float(point.hessian.diagonal()[-1])
+    return Seen(0.0, value, slope, curvature)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -20,6 +20,7 @@ import numpy as np
 from daskglm.certificates.bounds import Bounds, ByConvexity, Certify
 from daskglm.certificates.rounding import Norms
 from daskglm.certificates.tangent import ByTangent
+from daskglm.core.asking import Asking
 from daskglm.core.block_hessian import BlockHessian
 from daskglm.core.column_requests import ColumnSweeps
 from daskglm.core.device import Array, gpu, to_host
@@ -429,11 +430,18 @@ class Objective:
 
         Raises NotImplementedError where a row has several constants.
         """
+        return self.along_later(Asking(self.ask, self.problem), points, coefficients)()
+
+    def along_later(
+        self, asking: Asking, points: Sequence[Point], coefficients: np.ndarray
+    ) -> Callable[[], tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Put `along` off, to be asked by `asking`; return what returns what that does."""
         if not self.margins.moves_alike:
             raise NotImplementedError("margins with several constants are searched by `between`")
         coefficients = np.atleast_2d(coefficients)
         at = tuple((point.token, point.w) for point in points)
-        totals = self.ask(EvaluateAlong(at, coefficients[:, :-1], coefficients[:, -1:]))
+        request = EvaluateAlong(at, coefficients[:, :-1], coefficients[:, -1:])
+        reply = asking.later(request, self.problem)
 
         # products of the points in the penalty; the last is the intercept's, which has no penalty
         inner = np.zeros((len(points) + 1, len(points) + 1))
@@ -443,11 +451,17 @@ class Objective:
                 inner[i, j] = inner[j, i] = float(pulled @ q.w)
         pc = coefficients @ inner
         penalty = 0.5 * np.einsum("mk,mk->m", pc, coefficients)
-        with np.errstate(over="ignore"):  # exponential losses, far from the optimum
-            values = self.C * totals["values"] + penalty
-            slopes = self.C * totals["slopes"] + pc
-            hessians = self.C * totals["hessians"] + inner
-        return values, slopes, hessians
+
+        def found() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            totals = reply()
+            with np.errstate(over="ignore"):  # exponential losses, far from the optimum
+                return (
+                    self.C * totals["values"] + penalty,
+                    self.C * totals["slopes"] + pc,
+                    self.C * totals["hessians"] + inner,
+                )
+
+        return found
 
     def between(self, a: Point, b: Point, steps: np.ndarray) -> np.ndarray:
         """Evaluate a + t (b - a) for each t of `steps`. Cost: 0 passes, 1 round."""

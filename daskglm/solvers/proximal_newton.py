@@ -47,14 +47,14 @@ def proximal_newton(
     kept : KeptSet, optional
         Working set of an earlier solve of the same rows.
     """
-    if _takes_sets(objective):
+    if takes_sets(objective):
         return (yield from with_working_sets(objective, w, tol, begin, kept or KeptSet()))
     if begin is None and objective.is_origin(w) and not objective.loss.is_quadratic:
         w = _from_samples(objective, w, tol)
     return (yield from with_hessians(objective, w, tol, begin))
 
 
-def _takes_sets(objective: Objective) -> bool:
+def takes_sets(objective: Objective) -> bool:
     """Return whether to solve for working sets.
 
     Up to `costs.LARGEST_HESSIAN` features only if the Hessian of all costs more than products with

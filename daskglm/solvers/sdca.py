@@ -11,7 +11,7 @@ import numpy as np
 from daskglm.core.arguments import check_choice, check_flag, check_whole, shown
 from daskglm.core.outcome import Reason
 from daskglm.core.requests import SDCAConfig, Totals
-from daskglm.duals.dual import LONGEST, Dual
+from daskglm.duals.dual import FIRST_STEPS, LONGEST, Dual
 from daskglm.objectives.primal import Objective
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import ROUNDING
@@ -105,7 +105,7 @@ def sdca(
         if objective.engine.capabilities.workers != workers:
             workers = objective.engine.capabilities.workers
             sigma.among(*dual.shape())
-        totals = dual.round(sigma.outer, sigma.inner)
+        totals = dual.round(sigma.outer, sigma.inner, searched=sigma.search)
         if dual.has_lost():
             watch.start_again()
 
@@ -300,7 +300,7 @@ def _search(dual: Dual) -> tuple[float, float]:
     This is damped Newton in two numbers, each at most `LONGEST`.
     """
     damping = np.array([1.0, 0.5, 0.2, 0.05, 0.01])
-    steps = np.array([[0.0, 0.0], [0.5, 0.0], [1.0, 0.0]])
+    steps = FIRST_STEPS
     values, slopes, hessians = dual.line(steps)
     best = int(np.argmin(values))
     start = float(values[0])

@@ -15,11 +15,14 @@ from typing import Any, get_args
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import (
     DualRequest,
+    OfProblem,
     Problem,
     Request,
+    Together,
     Totals,
     TrustRegionStep,
     add,
+    joined,
 )
 from daskglm.core.view import ALL, Part, View
 from daskglm.data.blocks import Block
@@ -115,6 +118,10 @@ class Shard:
 
     def answer(self, problem: Problem, request: Request, view: View = ALL) -> Totals:
         """Reply to one request with the sums over a view of the rows of this shard."""
+        if isinstance(request, Together):
+            return joined([self.answer(problem, each, view) for each in request.requests])
+        if isinstance(request, OfProblem):
+            return self.answer(request.problem, request.request, view)
         if view.columns is not None:
             return self._on_columns(problem, request, view)
         if view.part is not None:

@@ -18,7 +18,17 @@ import numpy as np
 
 from daskglm.core.device import to_host
 from daskglm.core.facts import DataSummary
-from daskglm.core.requests import DualRound, DualShape, Problem, Request, Totals, add
+from daskglm.core.requests import (
+    DualRound,
+    DualShape,
+    OfProblem,
+    Problem,
+    Request,
+    Together,
+    Totals,
+    add,
+    joined,
+)
 from daskglm.core.view import ALL, View
 from daskglm.data.blocks import Block, with_order
 from daskglm.worker.answers import FROM_CACHE
@@ -106,6 +116,10 @@ class StreamedShard:
 
     def answer(self, problem: Problem, request: Request, view: View = ALL) -> Totals:
         """Reply to one request with sums over a view; the rows are read if it needs them."""
+        if isinstance(request, Together):
+            return joined([self.answer(problem, each, view) for each in request.requests])
+        if isinstance(request, OfProblem):
+            return self.answer(request.problem, request.request, view)
         began, self.waited = time.perf_counter(), 0.0
         shards = [shard for shard in self.shards if shard is not None]
         if len(shards) == len(self.shards) and all(

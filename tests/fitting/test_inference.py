@@ -5,7 +5,8 @@ import pytest
 
 from daskglm.data.partitions import partitions
 from daskglm.fitting.config import FitConfig
-from daskglm.fitting.inference import InferenceConfig, fixed_dispersion, has_likelihood, infer
+from daskglm.fitting.inference import InferenceConfig, infer
+from daskglm.fitting.likelihoods import fixed_dispersion, has_likelihood
 from daskglm.losses.table import LOSSES, find
 
 FREE = FitConfig("poisson", C=np.inf)

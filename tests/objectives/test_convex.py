@@ -52,6 +52,18 @@ def test_the_least_value_takes_fewer_questions_than_its_point():
     assert near.value == pytest.approx(2.0 - 2.0 * math.log(2.0), rel=1e-15)
 
 
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_a_slope_that_is_rounding_is_no_reason_to_halve_the_bracket(sign):
+    asked = []
+
+    def ask(points):
+        asked.extend(points)
+        return [Seen(b, (b - 0.5) ** 2, 2.0 * (b - 0.5) + sign * 1e-17, 2.0) for b in points]
+
+    assert least_point(ask, 0.0, smooth=True).at == 0.5
+    assert len(asked) <= 3
+
+
 def test_the_least_point_of_a_function_without_one_ends():
     assert math.isfinite(
         least_point(

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from daskglm.core.requests import Evaluate, HessianVector
-from tests.worker.shards import PROBLEM, W, assert_same, shard, transcript
+from daskglm.core.requests import Evaluate, HessianVector, Together, parted
+from tests.worker.shards import PROBLEM, ROUND, W, assert_same, shard, transcript
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -29,6 +29,16 @@ def test_forgetting_costs_passes_and_nothing_else():
     assert_same(remembering, forgetting, rtol=1e-12)
     assert [reply["rows"] for reply in remembering] == [3000, 3000, 3000, 0, 3000]
     assert [reply["rows"] for reply in forgetting] == [3000, 6000, 3000, 6000, 6000]
+
+
+def test_requests_together_are_answered_in_turn():
+    apart = transcript(shard([700]))
+    totals = shard([700]).answer(PROBLEM, Together(tuple(ROUND)))
+    assert totals["rows"] == sum(reply["rows"] for reply in apart), "margins are kept in between"
+    for one, other in zip(parted(totals), apart, strict=True):
+        assert one.keys() == other.keys()
+        for key in one:
+            np.testing.assert_array_equal(one[key], other[key])
 
 
 def test_products_are_with_the_hessian_of_the_point_that_is_asked_for():

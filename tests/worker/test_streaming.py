@@ -19,6 +19,8 @@ from daskglm.core.requests import (
     HessianVector,
     LossRef,
     Problem,
+    Together,
+    parted,
 )
 from daskglm.core.view import Columns, Drawn, View
 from daskglm.data.partitions import partitions
@@ -96,6 +98,11 @@ def test_rows_are_read_for_passes_only_and_the_next_while_one_is_at_work(source)
     assert reads() == 20
     streamed.answer(problem, EvaluateAlong(((1, w),), np.array([[1.0]]), np.array([[0.3]])))
     assert reads() == 20, "margins are remembered"
+    along = EvaluateAlong(((2, w),), np.array([[1.0]]), np.array([[0.3]]))
+    totals = streamed.answer(problem, Together((Evaluate(w, 2), along)))
+    assert reads() == 30, "by the second of two requests in a message, too"
+    assert totals["waited"] > 0.0
+    assert [each["rows"] for each in parted(totals)] == [1000, 0]
     assert all(block.X is None for shard in streamed.shards for block in shard.blocks)
     assert all(cache.rows is None for shard in streamed.shards for cache in shard.caches.values())
     streamed.close()
