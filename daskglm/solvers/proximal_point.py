@@ -119,7 +119,11 @@ def newton_within_corners(floor: np.ndarray, primal: Objective, w: np.ndarray) -
         yield Iterate(point)
         hessian = to_host(point.hessian)
         if not point.factor.proves:
-            hessian = hessian + LEAST_CURVATURE * primal.loss.smoothness * floor
+            more = LEAST_CURVATURE * primal.loss.smoothness * floor
+            if not exact:
+                # to an intercept that has some, which is beside a large mean more than the rest
+                more[-1, -1] = max(more[-1, -1] - hessian[-1, -1], 0.0)
+            hessian = hessian + more
         step = primal.xp.asarray(newton_step(hessian, to_host(point.gradient)))
         if not float(point.gradient @ step) < 0.0:
             return Reason.NO_PROGRESS
