@@ -57,3 +57,23 @@ def test_working_sets_find_the_same_features(loss):
     large = np.abs(known.coef_) > 1e-2
     assert large.sum() > 5
     assert (found.coef_[large] != 0.0).all()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("solver", ["auto", "owlqn"])
+@pytest.mark.parametrize("l1_ratio", [0.5, 1.0])
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "poisson"])
+def test_gaps_on_the_way_are_bounds(loss, l1_ratio, solver):
+    X, far, y = problem(loss, 500, 20, seed=2)
+    far[:, ::3] -= 1e5 - 1e3  # means of 1e3, of which more iterates have a finite gap
+    optimum = fitted(X, y, loss, l1_ratio=l1_ratio, tol=1e-10).report_.objective
+    met = []
+    given = {"l1_ratio": l1_ratio, "solver": solver, "max_iter": 300, "tol": 1e-12}
+    fitted(far, y, loss, callback=met.append, **given)
+    gaps = np.array([each["relative_gap"] for each in met])
+    values = np.array([each["objective"] for each in met])
+    known = np.isfinite(gaps)
+    assert known.sum() > 1
+    assert (values[known] <= optimum * (1.0 + gaps[known]) * (1.0 + 1e-9)).all()
+    # and say something, but of steps that crawl
+    assert solver == "owlqn" or gaps[known].min() < 1e-8
