@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -88,6 +88,14 @@ class Bounds(ABC):
     @abstractmethod
     def of_features(self, point: Point) -> float:
         """Return the features' part of a bound as if arithmetic were exact. Cost: nothing."""
+
+    def centred(self, gradient: np.ndarray) -> np.ndarray:
+        """Return a gradient's part by features, by columns as they are. Cost: nothing."""
+        return gradient[: self.objective.n_features]
+
+    def residual_of_features(self, point: Point) -> Any:
+        """Return the shortest subgradient by features, of `centred` columns. Cost: nothing."""
+        return point.residual[: self.objective.n_features]
 
     @abstractmethod
     def is_hidden(self, point: Point, tol: float) -> bool:

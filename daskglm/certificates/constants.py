@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from daskglm.certificates.far_columns import apart as apart_from_means
 from daskglm.certificates.hessian_factor import FEW, UNIT, HessianFactor, excess
 from daskglm.losses.base import Loss
 from daskglm.losses.ordinal import (
@@ -37,9 +38,6 @@ NEAR, EXCESS, DISTANCE = 0.25, 0.55, 1.25
 # Share of the intercepts' Hessian that rounding leaves, and its least eigenvalue over the largest
 # for it to be known so well.
 LEFT, DEFINITE = 0.98, 1e-8
-# Share of a column's squares by which those of its differences from the mean may be off. It covers
-# rounding of sums of 1e9 rows.
-CANCELLED = 1e-9
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -379,9 +377,7 @@ class Thresholds(Constants):
         squares, means = rows.squares, rows.means
         if squares is None or means is None:
             return 0.0, np.sqrt(2.0 * near * (mass * rows.sums_of_squares(total)))
-        # means are off by rounding, which squares that are left bound
-        apart = np.maximum(squares - total * means**2, 0.0) + CANCELLED * squares
-        moved = np.abs(means) * off + np.sqrt(2.0 * near * (mass * apart))
+        moved = np.abs(means) * off + np.sqrt(2.0 * near * (mass * apart_from_means(rows, total)))
         return means * float(slopes.sum()), moved
 
     def near(

@@ -15,6 +15,7 @@ import numpy as np
 
 from daskglm.certificates.free import Free, Settled
 from daskglm.certificates.hessian_factor import FEW, UNIT, HessianFactor, Triangle
+from daskglm.certificates.rounding import HIDDEN
 from daskglm.core.block_hessian import principal
 from daskglm.core.column_requests import ColumnGram
 
@@ -270,8 +271,16 @@ class FreeBlock(Free):
         return len(features_of(self.objective, point.w)) > 0 and block_of(point) is None
 
     def hides(self, point: Point, wanted: float) -> bool:
-        """Return whether a bound is above `wanted`, and a survey may lower it, for rounding."""
-        return not self.is_unknown(point) and self._exact(point) <= wanted
+        """Return whether a bound is above `wanted`, and a survey may lower it, for rounding.
+
+        Or whether most of it is rounding: then nobody sees what a point proves.
+        """
+        if self.is_unknown(point):
+            return False
+        if self._exact(point) <= wanted:
+            return True
+        settled = replace(point, near=0.0)
+        return self._exact(settled) <= HIDDEN * self.bounds.of(settled)
 
     def settled(
         self, point: Point, gradient: np.ndarray, off: np.ndarray, constant: float

@@ -24,6 +24,9 @@ UNIT = 2.0**-53
 FEW = 8
 # Share of a scaled Hessian's least eigenvalue that may be in doubt for it to prove anything.
 MOST_CHANGED = 0.5
+# Share of a diagonal entry that the last coefficient explains from which a Hessian is factorised
+# less that: columns with means of three times what they vary by have as much. Chosen.
+FAR = 0.9
 # Levels whose rows are solved for at a time, so that they stay in a cache. Chosen.
 LEVELS_AT_ONCE = 2048
 
@@ -67,6 +70,37 @@ class Triangle(NamedTuple):
     def times(self, root: float) -> Triangle:
         """Return the triangle times a number."""
         return Triangle(root * self.lower)
+
+
+class CentredTriangle(NamedTuple):
+    """The factor of a Hessian whose last coefficient takes its best value: H = S'LL'S.
+
+    S changes a vector (v, b) to (v, b + means.v): of an intercept b that centres the columns. L has
+    no entries between b and others.
+
+    Parameters
+    ----------
+    lower : (n, n) array
+        L.
+    means : (n - 1,) array
+    """
+
+    lower: np.ndarray
+    means: np.ndarray
+
+    def forward(self, v: np.ndarray) -> np.ndarray:
+        """Multiply by the inverse of S'L."""
+        centred = np.append(v[:-1] - self.means * v[-1], v[-1])
+        return scipy.linalg.lapack.dtrtrs(self.lower, centred, lower=1)[0]
+
+    def backward(self, v: np.ndarray) -> np.ndarray:
+        """Multiply by the inverse of L'S."""
+        found = scipy.linalg.lapack.dtrtrs(self.lower, v, lower=1, trans=1)[0]
+        return np.append(found[:-1], found[-1] - self.means @ found[:-1])
+
+    def times(self, root: float) -> CentredTriangle:
+        """Return the triangle times a number."""
+        return CentredTriangle(root * self.lower, self.means)
 
 
 class BlockTriangle(NamedTuple):
@@ -115,11 +149,11 @@ class HessianFactor:
 
     Parameters
     ----------
-    factor : Triangle, BlockTriangle or TwoFactors
+    factor : Triangle, CentredTriangle, BlockTriangle or TwoFactors
         The last is no factor, but says as much; rounding is in what it says.
     norm : float
-        Bound on the norm of the inverse of the Hessian scaled to a unit diagonal; infinite for a
-        singular one.
+        Bound on the norm of the inverse of the Hessian scaled to a unit diagonal, of a centred one
+        if that is factorised; infinite for a singular one.
     doubt : float
         Share of the scaled Hessian's least eigenvalue that rounding may have made.
     roots : (n,) array
@@ -128,14 +162,17 @@ class HessianFactor:
         The coefficients where the Hessian was summed, if it is used elsewhere.
     width : int, optional
         Columns over which errors of entries add up, at most; default: all.
+    spread : float
+        By how many times the errors of entries are larger where the Hessian is centred.
     """
 
-    factor: Triangle | BlockTriangle | TwoFactors
+    factor: Triangle | CentredTriangle | BlockTriangle | TwoFactors
     norm: float
     doubt: float
     roots: np.ndarray
     at: np.ndarray | None = None
     width: int | None = None
+    spread: float = 1.0
 
     @classmethod
     def for_steps(cls, hessian: Hessian, error: float, at: np.ndarray) -> HessianFactor:
@@ -165,7 +202,13 @@ class HessianFactor:
         n = len(hessian)
         if not np.isfinite(hessian).all():
             return cls(Triangle(np.eye(n)), math.inf, math.inf, np.full(n, math.inf))
-        root = np.sqrt(np.maximum(np.diag(hessian), 1e-300))
+        means = _means(hessian)
+        sizes = root = np.sqrt(np.maximum(np.diag(hessian), 1e-300))
+        if means is not None:
+            hessian = _centred(hessian, means)
+            sizes = np.append(root[:-1] + np.abs(means) * root[-1], root[-1])
+            root = np.sqrt(np.maximum(np.diag(hessian), 1e-300))
+            error += FEW * UNIT
         # LAPACK's own names: SciPy's checks would take longer than matrices of 30 rows
         L, failed = scipy.linalg.lapack.dpotrf(hessian / root[:, None] / root, lower=1)
         if failed or not np.isfinite(L).all():
@@ -176,11 +219,18 @@ class HessianFactor:
         diagonal = inverse.diagonal()
         norm = math.sqrt(2.0 * float((inverse * inverse).sum()) - float(diagonal @ diagonal))
 
-        # factorisation and solves change a matrix with a unit diagonal by 4 n (n + 2) roundoffs
-        doubt = 2.0 * n * (error + 4 * (n + 2) * UNIT) * norm
+        # factorisation and solves change a matrix with a unit diagonal by 4 n (n + 2) roundoffs,
+        # errors of entries by at most the sum of (sizes / root)^2 of them
+        spread = float(np.square(sizes / root).sum()) / n
+        doubt = 2.0 * n * (error * spread + 4 * (n + 2) * UNIT) * norm
         roots = np.sqrt(_growth(doubt) * diagonal) / root
         doubt = doubt if math.isfinite(doubt) else math.inf
-        return cls(Triangle(L * root[:, None]), norm, doubt, roots)
+        if means is None:
+            return cls(Triangle(L * root[:, None]), norm, doubt, roots)
+        triangle = CentredTriangle(L * root[:, None], means)
+        last = triangle.forward(np.append(np.zeros(n - 1), 1.0))
+        roots[-1] = math.sqrt(_growth(doubt)) * float(np.linalg.norm(last))
+        return cls(triangle, norm, doubt, roots, spread=spread)
 
     @classmethod
     def _of_block(cls, hessian: BlockHessian, error: float) -> HessianFactor:
@@ -251,7 +301,7 @@ class HessianFactor:
         Such errors have random signs: more than a quarter of the least eigenvalue is too much.
         """
         width = len(self.roots) if self.width is None else self.width
-        return not math.sqrt(width) * likely * self.norm <= 0.25
+        return not math.sqrt(width) * self.spread * likely * self.norm <= 0.25
 
     def step(self, gradient: np.ndarray) -> tuple[np.ndarray, float]:
         """Return Newton's step, and the square of its decrement, gradient' H^-1 gradient."""
@@ -282,6 +332,27 @@ class HessianFactor:
         adding = widest + float(self.roots[n_features:].sum())
         penalty = error.penalty * float(features.max(initial=0.0))
         return error.margins + error.adding * adding + penalty
+
+
+def _means(hessian: np.ndarray) -> np.ndarray | None:
+    """Return what the last coefficient is to change by with each of the others; None: not at all.
+
+    Of an intercept these are weighted means of the columns. Where they are far from zero the
+    Hessian is nearly singular, and one of centred columns is not.
+    """
+    diagonal, beside = hessian.diagonal(), hessian[:-1, -1]
+    if not (len(beside) and diagonal[-1] > 0.0):
+        return None
+    means: np.ndarray = beside / diagonal[-1]
+    return means if (means * beside > FAR * diagonal[:-1]).any() else None
+
+
+def _centred(hessian: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """Return the Hessian by centred columns, with S^-1 H S^-1' of `CentredTriangle`."""
+    found = hessian.copy()
+    found[:-1, :-1] -= np.outer(means, hessian[:-1, -1])
+    found[:-1, -1] = found[-1, :-1] = 0.0
+    return found
 
 
 def _growth(doubt: float) -> float:

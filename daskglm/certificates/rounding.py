@@ -15,6 +15,7 @@ import numpy as np
 
 from daskglm.certificates.ball import Ball, widest
 from daskglm.certificates.constants import Constants
+from daskglm.certificates.far_columns import lost
 from daskglm.certificates.hessian_factor import FEW, UNIT, GradientError, HessianFactor, excess
 from daskglm.core.column_requests import ColumnMoments
 from daskglm.core.device import to_host
@@ -167,7 +168,7 @@ class Rounding:
         """Measure the weighted sums of squares of the columns, and means. Cost: 1 pass, 1 round."""
         totals = ask(ColumnMoments())
         means = np.asarray(totals["sums"]) / max(float(totals["weight"]), 1e-300)
-        squares = np.asarray(totals["squares"]) * (1.0 + 1e-9)
+        squares = np.asarray(totals["squares"]) * (1.0 + lost(self.in_turn))
         self.squares, self.means = (np.tile(each, self.constants.sets) for each in (squares, means))
 
     def take_survey(self, other: Rounding) -> None:

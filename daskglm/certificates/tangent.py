@@ -15,10 +15,14 @@ import numpy as np
 from daskglm.certificates.ball import Ball
 from daskglm.certificates.bounds import Bounds, Certify
 from daskglm.certificates.certificate import Certificate, TangentCertificate
+from daskglm.certificates.constants import Intercept
+from daskglm.certificates.far_columns import apart as apart_from_means
+from daskglm.certificates.far_columns import are_far
+from daskglm.certificates.far_columns import centred as centred_rows
 from daskglm.certificates.free import Free, Settled
 from daskglm.certificates.hessian_factor import FEW, UNIT, GradientError
 from daskglm.certificates.lower_bound import Tangent, largest_norm, lower_bound
-from daskglm.certificates.rounding import EXACT, RANDOM_SIGNS
+from daskglm.certificates.rounding import EXACT, RANDOM_SIGNS, Rounding
 
 if TYPE_CHECKING:
     from daskglm.objectives.point import Point
@@ -93,15 +97,45 @@ class ByTangent(Bounds):
         """Bound the distance of a point's value from the optimum by its tangent.
 
         Where the Hessian is known it may say how near coefficients that nothing holds are to the
-        best ones.
+        best ones. Where means are known to be far from zero the tangent is that of centred columns:
+        their slopes do not change with the intercept's.
         """
-        found, near = self._by_tangent(point, error), self.free.nearness(point, error)
+        found = self._by_tangent(point, error, centred=self._centres)
+        near = self.free.nearness(point, error)
         if not near < point.near:
             return found
         return min(found, self._by_tangent(replace(point, near=near), error))
 
-    def _by_tangent(self, point: Point, error: GradientError) -> float:
-        """Bound the distance from the optimum with what a point knows of free coefficients."""
+    def centred(self, gradient: np.ndarray) -> np.ndarray:
+        """Return a gradient's part by features, by centred columns where means are far from zero.
+
+        Columns are as they are until means are known. Cost: nothing.
+        """
+        features = gradient[: self.objective.n_features]
+        if not self._centres:
+            return features
+        assert self.rounding.means is not None
+        found: np.ndarray = features - self.rounding.means * float(gradient[-1])
+        return found
+
+    def residual_of_features(self, point: Point) -> np.ndarray:
+        """Return the shortest subgradient by features, of `centred` columns. Cost: nothing."""
+        d = self.objective.n_features
+        gradient = self.centred(point.gradient)
+        return self.penalty.feature_kinks.residual(point.w[:d], gradient)
+
+    @property
+    def _centres(self) -> bool:
+        """Whether columns have means far from zero, and an intercept centres them."""
+        rounding = self.rounding
+        alone = isinstance(rounding.constants, Intercept) and rounding.constants.count > 0
+        return alone and self.penalty.is_held and are_far(rounding, self.objective.total_weight)
+
+    def _by_tangent(self, point: Point, error: GradientError, *, centred: bool = False) -> float:
+        """Bound the distance from the optimum with what a point knows of free coefficients.
+
+        With `centred` columns the intercept is another, and the same otherwise.
+        """
         d = self.objective.n_features
         features, gradient = point.w[:d], point.gradient[:d]
         curvature = self.penalty.counted_curvature
@@ -113,8 +147,15 @@ class ByTangent(Bounds):
         if not (math.isfinite(value) and np.isfinite(gradient).all()):
             return math.inf
 
-        off, constant, loose = self.errors(point, error, value)
-        gradient, off, more = self._settled(point, gradient, off, constant)
+        off, constant, loose = self.errors(point, error, value, centred=centred)
+        rows = None
+        if centred:
+            assert self.rounding.means is not None
+            moved = self.rounding.means * float(point.gradient[-1])
+            gradient = gradient - moved
+            off = off + 4.0 * UNIT * (np.abs(moved) + np.abs(gradient))
+            rows = centred_rows(self.rounding, self.objective.total_weight)
+        gradient, off, more = self._settled(point, gradient, off, constant, rows)
         loose += more
         if not (math.isfinite(loose) and np.isfinite(off).all()):
             return math.inf
@@ -123,7 +164,12 @@ class ByTangent(Bounds):
         return point.value - lower_bound(tangent, self.penalty.feature_kinks)
 
     def _settled(
-        self, point: Point, gradient: np.ndarray, off: np.ndarray, constant: float
+        self,
+        point: Point,
+        gradient: np.ndarray,
+        off: np.ndarray,
+        constant: float,
+        rows: Rounding | None = None,
     ) -> Settled:
         """Bound what the coefficients without any penalty add to the tangent.
 
@@ -133,6 +179,8 @@ class ByTangent(Bounds):
             By the features, and bounds on its errors.
         constant : float
             Bound on the error of the gradient by the constants.
+        rows : Rounding, optional
+            Of the columns that the gradient is by; default: of those as they are.
 
         Returns
         -------
@@ -146,8 +194,10 @@ class ByTangent(Bounds):
         if not rounding.constants.count:
             return gradient, off, 0.0
         if math.isfinite(point.near):
-            return self.at_best_constants(point, gradient, off, constant)
+            return self.at_best_constants(point, gradient, off, constant, rows)
         ball, radius = Ball(None, rounding.radius), objective.intercept_radius
+        if rows is not None and rows.means is not None:
+            ball = Ball(rows.means, rounding.radius + float(np.linalg.norm(rows.means)))
         slopes = rounding.of_constants(point.gradient)
         first, second = rounding.cost(point.w, slopes, constant, ball, radius)
         penalty = self.penalty
@@ -157,23 +207,30 @@ class ByTangent(Bounds):
         return gradient, off, first if math.isfinite(first) else math.inf
 
     def at_best_constants(
-        self, point: Point, gradient: np.ndarray, off: np.ndarray, constant: float
+        self,
+        point: Point,
+        gradient: np.ndarray,
+        off: np.ndarray,
+        constant: float,
+        rows: Rounding | None = None,
     ) -> Settled:
         """Return the tangent as if at the constants that a point is near to; see `_settled`."""
         objective, constants = self.objective, self.rounding.constants
         slopes = self.rounding.of_constants(point.gradient)
         mass = objective.C * self.loss.smoothness
         moves, more = constants.shifts(
-            slopes, constant, point.near, self.rounding, mass, objective.total_weight
+            slopes, constant, point.near, rows or self.rounding, mass, objective.total_weight
         )
         return gradient + moves, off + more, constants.excess(slopes, constant, point.near)
 
     def errors(
-        self, point: Point, error: GradientError, value: float
+        self, point: Point, error: GradientError, value: float, *, centred: bool = False
     ) -> tuple[np.ndarray, float, float]:
         """Bound errors: of the gradient by features and the intercept, and of the smooth value.
 
-        `error` is that of the gradient, `value` that of the smooth part.
+        `error` is that of the gradient, `value` that of the smooth part. With `centred` columns
+        errors of slopes are multiplied by what rows differ from the means by, roundings of sums by
+        all of a column twice.
         """
         objective, rounding = self.objective, self.rounding
         d, squares = objective.n_features, rounding.squares
@@ -185,7 +242,7 @@ class ByTangent(Bounds):
         of_value = error.adding / max(slopes, 1e-300) * abs(value)
         of_value += slopes * rounding.margin_error(point.w)
         constant = error.adding + error.slopes
-        off = np.full(d, constant) * rounding.columns
+        off = np.full(d, 2.0 * constant if centred else constant) * rounding.columns
         evaluated = point.prediction is None
         if squares is not None and evaluated and math.isfinite(self.loss.smoothness):
             # by Cauchy and Schwarz, with sums of squares of columns, margins' errors, slopes
@@ -194,7 +251,14 @@ class ByTangent(Bounds):
             slope = math.sqrt(2.0 * square * max(value, 0.0))
             share = min(1.0, RANDOM_SIGNS / math.sqrt(rounding.terms)) * rounding.terms * UNIT
             each = square * spread + share * slope
-            off = np.minimum(off, each * np.sqrt(squares))
+            if centred:
+                means = rounding.means
+                assert means is not None
+                apart = apart_from_means(rounding, objective.total_weight)
+                sizes = np.sqrt(squares) + math.sqrt(objective.total_weight) * np.abs(means)
+                off = np.minimum(off, square * spread * np.sqrt(apart) + share * slope * sizes)
+            else:
+                off = np.minimum(off, each * np.sqrt(squares))
             constant = min(constant, each * math.sqrt(objective.total_weight))
         if error.penalty > 0.0:
             # each entry of the penalty's gradient has errors of its own, if no others are in it

@@ -98,6 +98,7 @@ class Corrected:
             gradient[:d] -= curvature * w
         if self.correction is None:
             sum_left = float(np.abs(gradient[d:]).sum())
+            gradient[:d] = objective.bounds.centred(gradient)  # balanced ones have a sum of zero
             lost = inner.value * sum_left / (self.mass * min(ends_of(objective.loss)))
         else:
             left = self._violation(self.correction, gradient)

@@ -188,5 +188,5 @@ class DualPenalty:
 
         Cost: nothing.
         """
-        slope = inner.residual[: inner.objective.n_features]
+        slope = inner.objective.bounds.residual_of_features(inner)
         return not 0.5 * float(slope @ slope) <= gap * self.strength

@@ -122,9 +122,10 @@ TRON_PASSES, TRON_POWER, TRON_POWER_LESS, QUADRATIC_SHARE = 13.5, 0.48, 0.13, 0.
 # Passes that a product takes: curvatures are known. Medians of 122 drawn problems, dense and
 # sparse, were 0.71 both (one thread, 2026-11-28).
 PRODUCT_PASSES = 0.7
-# Share of their cost that epochs of dual ascent count with: their rate is seen from the third one on,
-# and TRON or Newton's method takes over where it is slow, which cost 0 to 30 % on 46 generated
-# problems of eight kinds, where TRON took up to 3.5 times as long instead (2026-11-28). Chosen.
+# Share of their cost that epochs of dual ascent count with: their rate is seen from the third one
+# on, and TRON or Newton's method takes over where it is slow, which cost 0 to 30 % on most of 46
+# generated problems of eight kinds, where TRON took up to 3.5 times as long instead (2026-11-28).
+# Chosen.
 SEEN_EPOCH_COST = 0.6
 # Rows for each coefficient of the sample whose Hessian preconditions TRON, and its largest share of
 # all rows. Chosen.

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from daskglm.certificates.far_columns import apart
 from daskglm.core.outcome import Reason
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
@@ -44,6 +45,9 @@ def step_solver(objective: Objective) -> Callable[[Objective, np.ndarray], Itera
         objective.bounds.survey()
     squares = objective.rounding.squares
     assert squares is not None
+    if objective.margins.constants == 1:
+        # of columns with means far from zero a share would be more than the curvature there is
+        squares = apart(objective.rounding, objective.total_weight)
     few = objective.n_features <= FIRST_SET or not objective.penalty.is_held
     kept = KeptSet()
 
@@ -59,9 +63,9 @@ def step_solver(objective: Objective) -> Callable[[Objective, np.ndarray], Itera
 def newton_with_kinks(squares: np.ndarray, primal: Objective, w: np.ndarray) -> Iterates:
     """Proximal Newton for a step whose penalty has kinks, where few rows may be within corners.
 
-    `squares` (d,) are the weighted sums of squares of the columns. Cost: 1 pass for an accepted
-    unit step, 2 for a damped one; more where the Hessian would be large, and is multiplied by
-    vectors instead.
+    `squares` (d,) are the weighted sums of squares of the columns, less their means where there is
+    an intercept. Cost: 1 pass for an accepted unit step, 2 for a damped one; more where the Hessian
+    would be large, and is multiplied by vectors instead.
     """
     formed = primal.size <= MOST_FORMED
     how: dict[str, Any] = {"gram": True, "exact": True} if formed else FOR_PRODUCTS
@@ -83,12 +87,18 @@ def newton_with_kinks(squares: np.ndarray, primal: Objective, w: np.ndarray) -> 
 
 
 def _minimum(point: Point, least: np.ndarray) -> Minimum:
-    """Minimise the model around a point, with `least` (size,) added to the Hessian's diagonal."""
-    kinks = point.objective.penalty.kinks
+    """Minimise the model around a point, with `least` (size,) added to the Hessian's diagonal.
+
+    To a constant's entry it is not added where there is as much curvature: a share of that is more
+    than a column with a large mean has beside it.
+    """
+    kinks, d = point.objective.penalty.kinks, point.objective.n_features
+    known = point.diagonal if point.hessian is None else point.hessian.diagonal()
+    assert known is not None
+    least = np.append(least[:d], np.maximum(least[d:] - known[d:], 0.0))
     if point.hessian is not None:
         hessian = point.hessian + np.diag(least)
         return minimise(hessian, point.gradient, point.w, kinks, MODEL_SHARE)
-    assert point.diagonal is not None
 
     def product(v: np.ndarray) -> np.ndarray:
         return point.hessian_vector(v) + least * v
@@ -100,7 +110,7 @@ def _minimum(point: Point, least: np.ndarray) -> Minimum:
 
     return minimise_by_products(
         product,
-        point.diagonal + least,
+        known + least,
         point.gradient,
         point.w,
         kinks,

@@ -150,7 +150,8 @@ def _is_ill_conditioned(point: Point) -> bool:
     Its residuals tell more of them where the Hessian is summed in float64 and not singular.
     """
     factor = point.factor
-    likely = point.objective.rounding.gram(exact=point.exact, likely=True) * factor.norm
+    likely = point.objective.rounding.gram(exact=point.exact, likely=True)
+    likely *= factor.spread * factor.norm
     return point.exact and likely > ILL_CONDITIONED and not point.is_doubtful
 
 

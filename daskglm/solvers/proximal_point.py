@@ -21,6 +21,7 @@ from daskglm.duals.dual import Dual
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
 from daskglm.solvers import costs, kinked_steps
+from daskglm.solvers.corner_widths import ByIterations, ByRates, Widths
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import ROUNDING, backtrack
 from daskglm.solvers.linear_systems import newton_step
@@ -29,10 +30,6 @@ from daskglm.solvers.spec import SolverSpec
 from daskglm.solvers.tron import tron
 from daskglm.solvers.workload import Workload
 
-# Widths of the rounded corner that are tried: 1, 0.1, ... 1e-6.
-LEVELS = 7
-# Least change of a level, after Newton's method was lost in corners that were too narrow. Chosen.
-LEAST_STRIDE = 0.25
 # Share of a corner's curvature that all rows are given where few are within corners. Chosen.
 LEAST_CURVATURE = 1e-3
 
@@ -119,7 +116,11 @@ def newton_within_corners(floor: np.ndarray, primal: Objective, w: np.ndarray) -
         yield Iterate(point)
         hessian = to_host(point.hessian)
         if not point.factor.proves:
-            hessian = hessian + LEAST_CURVATURE * primal.loss.smoothness * floor
+            more = LEAST_CURVATURE * primal.loss.smoothness * floor
+            if not exact:
+                # to an intercept that has some, which is beside a large mean more than the rest
+                more[-1, -1] = max(more[-1, -1] - hessian[-1, -1], 0.0)
+            hessian = hessian + more
         step = primal.xp.asarray(newton_step(hessian, to_host(point.gradient)))
         if not float(point.gradient @ step) < 0.0:
             return Reason.NO_PROGRESS
@@ -159,7 +160,8 @@ def proximal_points(dual: Dual, begin: Begin | None = None) -> Iterates:
     A proximal term around the dual variables rounds the corners (`losses.base.Loss.smoothed`).
     Newton's method on the generalised Hessian, or TRON for many features, solves the primal of
     that, and its slopes are the next dual variables. Narrower corners are longer steps, taken while
-    Newton's method needs few iterations.
+    Newton's method needs few iterations; with kinks, whose models take products with Hessians,
+    while the gap falls more for each pass.
 
     Every point is certified, and is the best of all that were. The method starts from the dual
     variables as they are, or from zero if they are worse, as an ascent gone astray leaves them.
@@ -179,17 +181,17 @@ def proximal_points(dual: Dual, begin: Begin | None = None) -> Iterates:
     w, gap, level, unit = begin
     solver = step_solver(dual)
 
-    narrowest: float = LEVELS - 1
-    stride = 1.0  # levels from one width to the next
+    kinked = dual.objective.bounds.any_penalty
+    widths: Widths = ByRates(level) if kinked else ByIterations(level)
     idle = 0  # proximal steps in turn that left more than 0.9 of the gap
     while idle < 20:
-        primal = dual.smoothed(unit * 10.0**-level)
+        begun = dual.objective.passes
+        primal = dual.smoothed(unit * 10.0**-widths.level)
         inner, steps = _solve(dual, solver, primal, w, 0.03 * gap)
 
         # Newton's method is lost where slopes are larger than the gap allows
-        if level > 0 and dual.feasible.is_lost(inner, gap):
-            level = narrowest = max(level - stride, 0.0)
-            stride = max(0.5 * stride, LEAST_STRIDE)
+        if widths.level > 0 and dual.feasible.is_lost(inner, gap):
+            widths.lost()
             idle = idle + 1
             dual.objective.rows.meter.absorb(primal.rows.meter)
             continue
@@ -201,15 +203,8 @@ def proximal_points(dual: Dual, begin: Begin | None = None) -> Iterates:
             found, resume=lambda: {"state": {**dual.state(), "sigma": None}}, save_rows=dual.save
         )
 
-        # up to 4 iterations were easy, 9 or more were hard. Chosen.
         assert found.gap is not None
-        if found.gap >= gap:  # slopes in a narrower corner magnify the rounding of margins more
-            narrowest = max(level - 1, 0)
-        elif steps <= 4:
-            level, narrowest = level + stride, narrowest + stride
-        if steps >= 9:
-            level -= 1
-        level = max(min(level, narrowest, LEVELS - 1), 0)
+        widths.after(gap, found.gap, steps, dual.objective.passes - begun)
         idle = idle + 1 if found.gap > 0.9 * gap else 0
         gap = found.gap
     return Reason.STALLED

@@ -45,3 +45,50 @@ def test_a_hessian_that_has_overflowed_proves_nothing(far):
     factor = HessianFactor.of(H, 1e-15)
     assert not factor.proves
     assert math.isinf(factor.decrement(np.ones(6)))
+
+
+def far_from_zero(n=6, rows=400, mean=1e5, seed=0):
+    """Return a Hessian of columns with large means and an intercept, and the exact one's parts.
+
+    These are the means, and the Hessian of centred columns, both rounded last.
+    """
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((rows, n))
+    X[:, ::2] += mean
+    A = np.hstack([X, np.ones((rows, 1))])
+    exact = X.astype(np.longdouble)
+    means = exact.mean(axis=0)
+    centred = exact - means
+    return A.T @ A, means, np.asarray(centred.T @ centred, dtype=float)
+
+
+def test_columns_far_from_zero_are_centred():
+    H, means, centred = far_from_zero()
+    rows, error = 400, 400 * 2.0**-53
+    factor = HessianFactor.of(H, error)
+    assert factor.proves
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        g = rng.standard_normal(7)
+        pull = np.asarray(g[:-1].astype(np.longdouble) - means * g[-1], dtype=float)
+        true = math.sqrt(pull @ np.linalg.solve(centred, pull) + g[-1] ** 2 / rows)
+        assert true <= factor.decrement(g) <= 1.2 * true
+        step, square = factor.step(g)
+        np.testing.assert_allclose(step[:-1], -np.linalg.solve(centred, pull), rtol=1e-4)
+        assert math.sqrt(square) == pytest.approx(true, rel=1e-4)
+        twice = factor.times(4.0)
+        assert twice.decrement(g) == pytest.approx(0.5 * factor.decrement(g))
+    inverse = np.diag(np.linalg.inv(centred))
+    assert (factor.roots[:-1] >= np.sqrt(inverse) * (1 - 1e-9)).all()
+    last = np.asarray(means, dtype=float)
+    assert factor.roots[-1] >= math.sqrt(last @ np.linalg.solve(centred, last) + 1 / rows) * 0.999
+
+
+def test_errors_of_entries_count_as_much_as_columns_are_far():
+    H, _, _ = far_from_zero()
+    near, _, _ = far_from_zero(mean=0.0)
+    # entries of 1e10 are off by 1e-8 of them: more than what the columns vary by
+    assert not HessianFactor.of(H, 1e-8).proves
+    assert HessianFactor.of(near, 1e-8).proves
+    assert HessianFactor.of(H, 1e-14).is_doubtful(1e-10)
+    assert not HessianFactor.of(near, 1e-14).is_doubtful(1e-10)
