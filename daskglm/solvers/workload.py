@@ -222,7 +222,8 @@ class Workload:
         """Work of TRON, in passes: by the curvature ratio, less with many rows for each feature."""
         rows = math.log10(max(self.summary.n_rows / max(self.n_features, 1), 1.0))
         power = max(costs.TRON_POWER - costs.TRON_POWER_LESS * rows, 0.0)
-        passes = costs.TRON_PASSES * 10.0 ** (power * self.decades)
+        ratio = costs.TRON_RATIO * (10.0**self.decades - 1.0)
+        passes = costs.TRON_PASSES * (1.0 + ratio) ** power
         return passes * (costs.QUADRATIC_SHARE if self.quadratic else 1.0) * self.tron_product
 
     @property

@@ -145,7 +145,8 @@
     tron() {
       const rows = Math.log10(Math.max(this.rows / Math.max(this.features, 1), 1));
       const power = Math.max(costs.TRON_POWER - costs.TRON_POWER_LESS * rows, 0);
-      const passes = costs.TRON_PASSES * 10 ** (power * this.decades);
+      const ratio = costs.TRON_RATIO * (10 ** this.decades - 1);
+      const passes = costs.TRON_PASSES * (1 + ratio) ** power;
       return passes * (this.quadratic ? costs.QUADRATIC_SHARE : 1) * this.tronProduct;
     }
 

@@ -61,16 +61,11 @@ def test_auto_picks_by_expected_passes_and_says_why():
     long = rng.standard_normal((3000, 2200)) * np.linspace(0.1, 1, 2200)
     long /= np.linalg.norm(long, axis=1, keepdims=True)
     labels = np.sign(long @ rng.standard_normal(2200) + 0.01)
-    assert daskglm.fit(long, labels, C=1.0).report_.solver == "lbfgs"
+    assert daskglm.fit(long, labels, C=1.0).report_.solver == "sdca"
     skewed = long * (1 + 100 * (np.arange(2200) % 50 == 0))
     report = daskglm.fit(skewed / 40, labels, C=1e4, tol=1e-3).report_
-    assert report.solver == "lbfgs"
+    assert report.solver == "tron"
     assert "sdca" in report.why
-    tried = daskglm.fit(long, labels, C=1.0).report_
-    assert "lbfgs by a trial of" in tried.why
-    assert tried.passes > daskglm.fit(long, labels, C=1.0, solver="lbfgs").report_.passes, (
-        "the trial counts"
-    )
     assert daskglm.fit(
         wide[:, :30], np.arange(200) % 2, loss="hinge", C=0.1
     ).report_.solver.startswith("sdca")
