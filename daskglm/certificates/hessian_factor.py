@@ -203,6 +203,18 @@ class HessianFactor:
         if not np.isfinite(hessian).all():
             return cls(Triangle(np.eye(n)), math.inf, math.inf, np.full(n, math.inf))
         means = _means(hessian)
+        plain = cls._of_dense(hessian, error)
+        if means is None:
+            return plain
+        centred = cls._of_dense(hessian, error, means)
+        return centred if centred.doubt < plain.doubt else plain
+
+    @classmethod
+    def _of_dense(
+        cls, hessian: np.ndarray, error: float, means: np.ndarray | None = None
+    ) -> HessianFactor:
+        """Factorise a Hessian, with `means` that of columns less their means."""
+        n = len(hessian)
         sizes = root = np.sqrt(np.maximum(np.diag(hessian), 1e-300))
         if means is not None:
             hessian = _centred(hessian, means)

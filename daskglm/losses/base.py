@@ -153,8 +153,9 @@ class Loss:
         (y, z, p1, p2) to the expected curvature; default: that of `row` is.
     local_rate : callable, optional
         (y, z) to rates at which the curvature falls near a margin, vectors (n,): within d of z it
-        is at least exp(-rate |d|) times that at z, for all d up to `LARGEST_FALL` / rate. For
-        convex losses of families whose curvature changes at no bounded rate. Of links whose
+        is at least exp(-rate |d|) times that at z, for all d up to `LARGEST_FALL` / rate; zero
+        where the curvature is constant, and only there. For convex losses of families whose
+        curvature changes at no bounded rate. Of links whose
         margins have an end the curvature rises, and the rate grows, no faster than 1 / r^2 does in
         the distance r from the nearest; of others the curvature rises no faster than it falls.
     rest_curvature : callable, optional

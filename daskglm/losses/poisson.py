@@ -89,8 +89,8 @@ def square_root_fisher(y, z, p1, p2):  # type: ignore[no-untyped-def]
 
 
 def identity_rate(y: Any, z: Any) -> Any:
-    """Return the rate at which 1 / z^2 falls: see `Loss.local_rate`."""
-    return 2.0 / z
+    """Return the rate at which y / z^2 falls: see `Loss.local_rate`."""
+    return np.where(y > 0.0, 2.0 / z, 0.0)
 
 
 def square_root_rate(y: Any, z: Any) -> Any:

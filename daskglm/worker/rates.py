@@ -47,7 +47,9 @@ def rate_sums(asked: Asked[RateSums]) -> Totals:
         if link.is_bounded:
             room = link.room(z)
             error = request.margin_error + MARGIN_ROUNDING * room
-            changed = np.where(room > 0.0, error * np.maximum(rates, 2.0 / room), np.inf)
+            # without a rate the curvature is constant, however near an end the margin is
+            faster = np.where(rates > 0.0, np.maximum(rates, 2.0 / room), 0.0)
+            changed = np.where(room > 0.0, error * faster, np.inf)
         else:
             error = request.margin_error + MARGIN_ROUNDING * (1.0 + np.abs(z))
             changed = error * rates
