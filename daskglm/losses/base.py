@@ -155,9 +155,9 @@ class Loss:
         (y, z) to rates at which the curvature falls near a margin, vectors (n,): within d of z it
         is at least exp(-rate |d|) times that at z, for all d up to `LARGEST_FALL` / rate; zero
         where the curvature is constant, and only there. For convex losses of families whose
-        curvature changes at no bounded rate. Of links whose
-        margins have an end the curvature rises, and the rate grows, no faster than 1 / r^2 does in
-        the distance r from the nearest; of others the curvature rises no faster than it falls.
+        curvature changes at no bounded rate. Of links whose margins have an end the curvature
+        rises, and the rate grows, no faster than 1 / r^2 does in the distance r from the nearest;
+        of others the curvature rises no faster than it falls.
     rest_curvature : callable, optional
         (weight, sum of weighted targets, p1) to a bound on the weighted sum of the curvatures at
         the margins where each row's loss is least: for self-concordant losses without smoothness.

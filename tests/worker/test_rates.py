@@ -42,7 +42,9 @@ def test_sums_are_those_of_all_rows(family, link, centre, beside):
     _, slope, curvature = reference(loss.name, y, z)
     rate = loss.local_rate(y, z)
     room = loss.link.room(z)
-    falling = np.maximum(rate, 2.0 / room) if loss.link.is_bounded else rate
+    falling = rate
+    if loss.link.is_bounded:
+        falling = np.where(rate > 0.0, np.maximum(rate, 2.0 / room), 0.0)
     error = 0.01 + MARGIN_ROUNDING * (room if loss.link.is_bounded else 1.0 + np.abs(z))
     bent = curvature > 0.0
     own = (rate[bent] / np.sqrt(2.0 * (s * curvature)[bent])).max()
