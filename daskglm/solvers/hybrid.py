@@ -106,8 +106,9 @@ def sdca_then_newton(
         if allowed and (lost or left > patience * second):
             passes = min(max(costs.SECOND_PER_EPOCH * left, costs.LEAST_SECOND), most)
             best = min(filter(None, (reached, point)), key=lambda known: known.value)
-            limit = math.inf if lost else passes
-            reason, reached = yield from _second(objective, dual, best.w, limit)
+            reason, reached = yield from _second(
+                objective, dual, best.w, math.inf if lost else passes
+            )
             if reason is not None:
                 return reason
             # it took more than the epochs it was to save: the ascent resumes from where it was

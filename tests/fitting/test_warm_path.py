@@ -69,7 +69,8 @@ def test_the_passes_are_those_of_a_path_of_alphas():
     other = daskglm.regularization_path(X, y, alphas=1.0 / (Cs * len(y)))
     np.testing.assert_allclose(coefficients(path)[:, 0], other.coefs, atol=1e-3)
     passes = path[0].report_.passes
-    assert passes <= other.report_.passes + 3.0
+    # a path of alphas begins at the best constant, which it asks for anyway
+    assert passes <= other.report_.passes + 6.0
     assert passes <= 2.5 * len(Cs)
     alone = sum(daskglm.fit(X, y, C=C, l1_ratio=1.0).report_.passes for C in Cs)
     assert passes < 0.7 * alone
