@@ -313,6 +313,15 @@ def test_a_scheduler_that_is_away_is_named(command, svm, tmp_path):
     one_error(result, f"no scheduler answers at {address}", "timeouts.connect is 200ms")
 
 
+def test_local_workers_that_do_not_start_are_named(svm, tmp_path, monkeypatch):
+    def late(**kwargs):
+        raise TimeoutError
+
+    monkeypatch.setattr("distributed.LocalCluster", late)
+    result = run("fit", svm, "--workers", 2, "--out", tmp_path / "m.json", code=1)
+    one_error(result, "2 local workers did not start (tried for", "does the machine do much else?")
+
+
 def test_errors_without_a_word_say_how_to_learn_more(svm, tmp_path, monkeypatch):
     def silent(*args, **kwargs):
         raise TimeoutError

@@ -68,11 +68,22 @@ def client_of(scheduler: str | None, workers: int | None, tls_dir: Path | None) 
         with dask.config.set(tls.settings(tls_dir)), _connected(scheduler) as client:
             yield client
     elif workers:
-        from distributed import Client, LocalCluster
+        with _of_local_workers(workers) as client:
+            yield client
+    else:
+        yield None
 
-        quiet = not click.get_current_context().find_root().obj
-        with (
-            LocalCluster(
+
+@contextlib.contextmanager
+def _of_local_workers(workers: int) -> Iterator[Any]:
+    """Start workers on this machine, and give a client of them; ConnectionError if they do not."""
+    from distributed import Client, LocalCluster
+
+    quiet = not click.get_current_context().find_root().obj
+    began = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        try:
+            cluster = LocalCluster(
                 n_workers=workers,
                 threads_per_worker=1,
                 processes=True,
@@ -81,12 +92,15 @@ def client_of(scheduler: str | None, workers: int | None, tls_dir: Path | None) 
                 worker_dashboard_address=_LOOPBACK,
                 # workers would write tracebacks of errors that are shown here as one line
                 silence_logs=logging.CRITICAL if quiet else logging.WARNING,
-            ) as cluster,
-            Client(cluster) as client,
-        ):
-            yield client
-    else:
-        yield None
+            )
+            client = stack.enter_context(Client(stack.enter_context(cluster)))
+        except OSError as error:  # timeouts are among them, mostly without a word
+            raise ConnectionError(
+                f"{workers} local workers did not start (tried for "
+                f"{time.monotonic() - began:.3g} s): does the machine do much else?"
+                + (f" {error}" if str(error) else "")
+            ) from error
+        yield client
 
 
 def _connected(scheduler: str) -> Any:
