@@ -179,7 +179,7 @@ def test_each_row_alone():
 def test_products_of_too_many_groups_are_not_kept(monkeypatch):
     how = {"alphas": 4, "cv": LeaveOneOut(), "tol": 1e-10}
     here = daskglm.LassoCV(**how).fit(X[:50], y[:50])
-    monkeypatch.setattr("daskglm.fitting.penalty_cv.MOST_PRODUCTS", 8 * 49 * 11**2)
+    monkeypatch.setattr("daskglm.fitting.fold_sums.MOST_PRODUCTS", 8 * 49 * 11**2)
     there = daskglm.LassoCV(**how).fit(X[:50], y[:50])
     np.testing.assert_allclose(there.mse_path_, here.mse_path_, rtol=1e-4, atol=1e-6)
     assert there.report_.passes >= 50.0 > here.report_.passes == 1.0
