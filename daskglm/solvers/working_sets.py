@@ -26,9 +26,9 @@ from daskglm.solvers.workload import Workload
 # be larger. Chosen.
 FIRST_SET, GROWTH = 500, 3
 # Share of a set's coefficients from which it was too small if so many are not zero, and by how many
-# times these the next one may be larger: sweeps leave out at once what stays zero. Of 0.6, 0.75, 0.9
-# and 2 this share took least time, or within 10 % of that, on ten fits of four kinds of sparse rows;
-# 0.6 up to twice as long (2026-11-28).
+# times these the next one may be larger: sweeps leave out at once what stays zero. Of 0.6, 0.75,
+# 0.9 and 2 this share took least time, or within 10 % of that, on ten fits of four kinds of sparse
+# rows; 0.6 up to twice as long (2026-11-28).
 FULL, MOST_GROWTH = 0.9, 50
 # Share of its strength that pulls at a coefficient of zero which joins the set, if there is room:
 # many of these are wanted soon, and then nothing is copied again. Chosen.
