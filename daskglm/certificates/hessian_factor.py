@@ -25,7 +25,7 @@ FEW = 8
 # Share of a scaled Hessian's least eigenvalue that may be in doubt for it to prove anything.
 MOST_CHANGED = 0.5
 # Share of a diagonal entry that the last coefficient explains from which a Hessian is factorised
-# less that: columns with means of three times what they vary by have as much. Chosen.
+# less that, too: columns with means of three times what they vary by have as much. Chosen.
 FAR = 0.9
 # Levels whose rows are solved for at a time, so that they stay in a cache. Chosen.
 LEVELS_AT_ONCE = 2048
