@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from daskglm.certificates.hessian_factor import HessianFactor
+from daskglm.certificates.hessian_factor import CentredTriangle, HessianFactor, Triangle
 
 
 def matrix(n=6, scale=1.0, seed=0):
@@ -92,3 +92,15 @@ def test_errors_of_entries_count_as_much_as_columns_are_far():
     assert HessianFactor.of(near, 1e-8).proves
     assert HessianFactor.of(H, 1e-14).is_doubtful(1e-10)
     assert not HessianFactor.of(near, 1e-14).is_doubtful(1e-10)
+
+
+def test_the_factor_that_leaves_less_doubt_is_taken():
+    """A row at an end of its margins has nearly all the curvature: less it little is left."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.standard_normal((30, 7)), np.ones(30)])
+    hessian = 2.0 * X.T @ X + 5e10 * np.outer(X[0], X[0])
+    found = HessianFactor.of(hessian, 3e-14)
+    assert isinstance(found.factor, Triangle)
+    assert found.proves
+    X[:, :3] += 1e5
+    assert isinstance(HessianFactor.of(X.T @ X, 1e-16).factor, CentredTriangle)

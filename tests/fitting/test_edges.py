@@ -339,3 +339,12 @@ def test_no_row_has_more_left_than_the_slack(key, distance):
         left = value + slope * (to - z) + bend - end
         rounding = 1e-12 * (abs(value) + abs(end) + abs(slope * v) + bend)
         assert left <= distance * (SLACK + value) + rounding
+
+
+def test_zero_counts_with_a_margin_of_zero_are_proved():
+    """Their loss is z^2, of a constant curvature, and is least at the end of the margins."""
+    drawn = draw(("poisson", "sqrt"), 7)
+    model = drawn.fit("newton", tol=1e-8)
+    z = drawn.X @ model.coef_ + model.intercept_
+    assert abs(z[drawn.y == 0.0]).min() < 1e-12
+    assert model.report_.relative_gap <= 1e-8
