@@ -25,7 +25,7 @@ ROWS = re.compile(r"rows-[0-9a-f]{32}")
 KEYS = ("solver", "problem", "iteration", "rows", "settings", "counts", "sums", "state")
 # Count of the numbers that tell data from others: see `checkpoint.Identity`.
 SUMS = 3
-# Most pairs of L-BFGS, and values of gradient descent, in a checkpoint; both keep 10.
+# Most pairs of L-BFGS and TRON, and values of gradient descent, in a checkpoint.
 MOST_PAIRS, MOST_VALUES = 100, 100
 
 Check = Callable[[Any, str], Any]
@@ -227,7 +227,13 @@ def _all(value: Any, what: str, known: Mapping[str, Check]) -> None:
 
 def _tron(size: int) -> dict[str, Check]:
     numbers = dict.fromkeys(("radius", "missed", "mixture", "share", "spent", "due"), _positive)
-    return {**numbers, "center": vector(size), "by_newton": schema.flag}
+    return {
+        **numbers,
+        "center": vector(size),
+        "steps": _pairs(size),
+        "changes": _pairs(size),
+        "by_newton": schema.flag,
+    }
 
 
 def _limited_memory(size: int) -> dict[str, Check]:

@@ -17,6 +17,7 @@ from daskglm.solvers.forecast import relative_error
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import ROUNDING, backtrack
 from daskglm.solvers.linear_systems import DenseMetric, Diagonal, Metric
+from daskglm.solvers.secant_pairs import SecantPairs
 from daskglm.solvers.trust_region import SHARE, RegionStep, solve_in_region, steihaug_cg
 from daskglm.solvers.workload import hessian_passes
 
@@ -54,7 +55,7 @@ def tron(
     """Trust-region Newton with preconditioned conjugate gradients.
 
     The method of Lin and More 1999 with the constants, radius rules and inner stopping rule of
-    LIBLINEAR 2.30 (the algorithm of Halloran & Rocke 2020), but for three things. Where LIBLINEAR
+    LIBLINEAR 2.30 (the algorithm of Halloran & Rocke 2020), but for four things. Where LIBLINEAR
     rejects a step and solves in a smaller region, a search along the step by cached margins
     shortens it (Nocedal & Yuan 1998): curvature that jumps, as that of the squared hinge, would
     otherwise shrink the region again and again. The preconditioner: those of `MIXTURES` and, if
@@ -62,6 +63,7 @@ def tron(
     one that costs least there is used, and reviewed at a later point if it took many products.
     LIBLINEAR's is the second mixture. And systems are solved as far as pays, see `_share`, not to a
     tenth each: 118 drawn problems took 12 % fewer passes so, least squares half as many (2026-11).
+    And products with one Hessian help to solve for the next step, see `SecantPairs`.
 
     `radius`, `missed` and `state` are those of a solve to resume. Cost: 1 pass and 1 round per CG
     product, 1 of each per trial point; about 1 pass for a trial, and a sample's Hessian.
@@ -80,7 +82,7 @@ def tron(
     yield _iterate(point, radius, missed, preconditioner)
     while True:
         before = objective.passes
-        taken = solve_in_region(point, M, radius, _share(point, tol, missed))
+        taken = solve_in_region(point, M, radius, _share(point, tol, missed), preconditioner.pairs)
         preconditioner.spent += objective.passes - before
 
         predicted = -0.5 * (taken.slope - taken.left)
@@ -114,6 +116,7 @@ def tron(
         if not objective.loss.is_quadratic:
             foreseen = _norm(taken.residual)
             missed = min(abs(accepted.gradient_norm - foreseen) / point.gradient_norm, SHARE)
+        preconditioner.pairs.learn(accepted.w - point.w, accepted.gradient - point.gradient)
         point = accepted
         if preconditioner.reviewed(point):
             # the radius is in the norm of the preconditioner
@@ -152,7 +155,8 @@ class Preconditioner:
     """The preconditioner of a solve, chosen on a sample of the rows and reviewed later.
 
     It is the identity mixed with the Hessian's diagonal (`mixture` is the diagonal's part) or,
-    where `share` is not zero, the Hessian at `center` of that share of the rows. `w` is where the
+    where `share` is not zero, the Hessian at `center` of that share of the rows; and `pairs` of
+    earlier systems around them, whose arguments are those of `SecantPairs`. `w` is where the
     first one is chosen; with w = None the other arguments are those of a solve to resume. `spent`
     counts the products since the last choice; the next is made after `due` of them.
     """
@@ -166,12 +170,14 @@ class Preconditioner:
         center: np.ndarray | None = None,
         spent: float = 0.0,
         due: float = REVIEW,
+        **pairs: Any,
     ) -> None:
         self.objective = objective
         self.mixture = mixture
         self.share = share
         self.center = center
         self.spent, self.due = spent, due
+        self.pairs = SecantPairs(objective, **pairs)
         engine = objective.engine
         facts = objective.engine.facts
         d = objective.size
@@ -203,7 +209,8 @@ class Preconditioner:
     def state(self) -> dict[str, Any]:
         """Return the arguments with which a resumed solve makes its preconditioner."""
         known = {"mixture": self.mixture, "share": self.share, "spent": self.spent, "due": self.due}
-        return known if self.center is None else {**known, "center": self.center}
+        center = {} if self.center is None else {"center": self.center}
+        return {**known, **center, **self.pairs.state()}
 
     def reviewed(self, point: Point) -> bool:
         """Review the choice if it is due; return whether the preconditioner has changed."""
@@ -224,17 +231,17 @@ class Preconditioner:
         trial = Drawn(1 / 16, 10)
         soon = (Soon(trial, math.inf), *([self.drawn] if self.factors else []))
         point = self.objective.on(trial, soon).at(w, diagonal=True, curved=True)
-        counts = {mixture: _products(point, _diagonal(point, mixture)) for mixture in MIXTURES}
+        counts = {mixture: self._products(point, _diagonal(point, mixture)) for mixture in MIXTURES}
         self.mixture = min(MIXTURES, key=counts.__getitem__)
         least = counts[self.mixture]
         if self.full is not None:
-            least = min(least, _products(point, self.full))
+            least = min(least, self._products(point, self.full))
 
         # even a good preconditioner leaves three products a system
         if not self.factors or steps * NET_SAVING * (least - 3) <= self.cost:
             return
         full = self._hessian(w)
-        if steps * NET_SAVING * (least - _products(point, full)) > self.cost:
+        if steps * NET_SAVING * (least - self._products(point, full)) > self.cost:
             self.full, self.share, self.center = full, self.wide, w.copy()
 
     def _adopt(self, w: Array) -> None:
@@ -249,23 +256,22 @@ class Preconditioner:
         assert gram is not None
         return DenseMetric(gram)
 
+    def _products(self, point: Point, M: Metric) -> int:
+        """Count the products that conjugate gradients take at a point, with the pairs around M."""
+        count = 0
+
+        def product(v: np.ndarray) -> np.ndarray:
+            nonlocal count
+            count += 1
+            return point.hessian_vector(v)
+
+        steihaug_cg(product, point.gradient, self.pairs.around(M), math.inf)
+        return count
+
 
 def _diagonal(point: Point, mixture: float) -> Diagonal:
     assert point.diagonal is not None
     return Diagonal((1.0 - mixture) + mixture * point.diagonal)
-
-
-def _products(point: Point, M: Metric) -> int:
-    """Count the products that conjugate gradients take at a point."""
-    count = 0
-
-    def product(v: np.ndarray) -> np.ndarray:
-        nonlocal count
-        count += 1
-        return point.hessian_vector(v)
-
-    steihaug_cg(product, point.gradient, M, math.inf)
-    return count
 
 
 # ---- the trust region

@@ -13,6 +13,7 @@ from daskglm.core.device import Array
 from daskglm.core.requests import CollectiveLost
 from daskglm.objectives.point import Point
 from daskglm.solvers.linear_systems import Diagonal, Metric
+from daskglm.solvers.secant_pairs import QuasiNewton, SecantPairs
 
 # Share of the first residual that conjugate gradients leave, as in LIBLINEAR 2.30.
 SHARE = 0.1
@@ -34,8 +35,10 @@ class RegionStep(NamedTuple):
     left: float
 
 
-def solve_in_region(point: Point, M: Metric, radius: float, share: float = SHARE) -> RegionStep:
-    """Solve the model of the objective around a point as `steihaug_cg` does.
+def solve_in_region(
+    point: Point, M: Metric, radius: float, share: float, pairs: SecantPairs
+) -> RegionStep:
+    """Solve the model of the objective around a point as `steihaug_cg` does, with pairs around M.
 
     Engines that can solve it where the rows are do so, in one round, if M has an inverse.
     """
@@ -46,13 +49,15 @@ def solve_in_region(point: Point, M: Metric, radius: float, share: float = SHARE
         with contextlib.suppress(CollectiveLost):
             found = point.objective.trust_region_step(point, metric, radius, share)
             return RegionStep(*(found[name] for name in RegionStep._fields))
-    return steihaug_cg(point.hessian_vector, point.gradient, M, radius, share)
+    around = pairs.around(M)
+    product = pairs.learning(point.hessian_vector)
+    return steihaug_cg(product, point.gradient, around, radius, share)
 
 
 def steihaug_cg(
     product: Callable[[Array], Array],
     gradient: Array,
-    M: Metric,
+    M: Metric | QuasiNewton,
     radius: float,
     share: float = SHARE,
 ) -> RegionStep:

@@ -280,6 +280,14 @@ class Workload:
         """Passes that a product of conjugate gradients costs in TRON."""
         return costs.PRODUCT_PASSES + self.vectors(costs.TRON_VECTORS) + self.rounds()
 
+    @property
+    def most_pairs(self) -> int:
+        """Pairs of vectors that TRON keeps: some, where they are little beside the rows."""
+        time = costs.PAIRS_SHARE / max(self.vectors(costs.PAIR_VECTORS), costs.LEAST_TOL)
+        room = costs.PAIRS_SHARE * self.summary.nbytes / (16.0 * max(self.size, 1))
+        most = int(min(time, room, costs.MOST_PAIRS))
+        return most if most >= costs.LEAST_PAIRS else 0
+
     def vectors(self, count: float) -> float:
         """Passes that reading or writing `count` vectors of coefficients costs beside the rows."""
         return count * costs.VECTOR_SECONDS * self.size / self.pass_seconds

@@ -27,7 +27,7 @@ def test_tron_takes_the_hessian_of_a_sample_where_that_saves_products(C, monkeyp
     found = daskglm.fit(X, y, **options).report_
     monkeypatch.setattr(costs, "LARGEST_SAMPLE", 0.0)
     diagonal = daskglm.fit(X, y, **options).report_
-    assert found.passes < (0.5 if C == 0.01 else 0.15) * diagonal.passes
+    assert found.passes < (0.6 if C == 0.01 else 0.35) * diagonal.passes
     assert found.objective == pytest.approx(diagonal.objective, rel=1e-7)
 
 
