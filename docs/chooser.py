@@ -34,6 +34,7 @@ def constants() -> dict[str, Any]:
             loss.name: {
                 "smooth": loss.differentiable,
                 "quadratic": loss.is_quadratic,
+                "jumps": loss.jumps,
                 "has_dual": loss.has_dual,
                 "has_corners": loss.smoothed is not None and not loss.classifies,
                 "rounds_corners": loss.smoothed is not None,

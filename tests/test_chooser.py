@@ -102,6 +102,7 @@ class Case:
             size=self.features + 1,
             smooth=loss.differentiable,
             quadratic=loss.is_quadratic,
+            jumps=loss.jumps,
             has_dual=loss.has_dual,
             has_corners=loss.smoothed is not None and not loss.classifies,
             curvature_ratio=_curvature(loss) * self.C * summary.squared_norms / self.rows * workers,

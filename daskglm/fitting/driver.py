@@ -185,16 +185,20 @@ class _Best:
 class _Stall:
     """Detects a stall: `STALL` points without a fall of the value or of the gradient's norm.
 
-    The value must fall by more than rounding, or the norm to half.
+    The value must fall by more than rounding, or the norm to half. A solver that takes over may
+    begin elsewhere, and is watched from there.
     """
 
     def __init__(self) -> None:
-        self.value = math.inf
-        self.norm = math.inf
-        self.idle = 0
+        self._watch("")
 
-    def after(self, value: float, norm: float) -> bool:
-        """Take note of a point; true if it is one too many."""
+    def _watch(self, by: str) -> None:
+        self.by, self.value, self.norm, self.idle = by, math.inf, math.inf, 0
+
+    def after(self, value: float, norm: float, by: str) -> bool:
+        """Take note of a point of a solver; true if it is one too many."""
+        if by != self.by:
+            self._watch(by)
         if value < self.value - ROUNDING * abs(value) or norm < 0.5 * self.norm:
             self.idle = 0
         else:
@@ -271,7 +275,11 @@ def solve(
             point, gap, reason = _judged(objective, point, gap, rule, certificate, unproved)
         if reason is None:
             reason = _given_up(
-                point, stall, stop=bool(stop), late=len(record.history) > rule.most(iterate.by)
+                point,
+                iterate.by,
+                stall,
+                stop=bool(stop),
+                late=len(record.history) > rule.most(iterate.by),
             )
             if _ends_exactly(objective, point, gap, reason, record):
                 reason = Reason.EXACT
@@ -354,9 +362,9 @@ def _ends_exactly(
     return evaluated and point.value <= EXACT * record.history[0]["objective"]
 
 
-def _given_up(point: AnyPoint, stall: _Stall, *, stop: bool, late: bool) -> Reason | None:
+def _given_up(point: AnyPoint, by: str, stall: _Stall, *, stop: bool, late: bool) -> Reason | None:
     """Return the reason to stop at a point that is not good enough, if any."""
-    if point.gap is None and stall.after(point.value, point.gradient_norm):
+    if point.gap is None and stall.after(point.value, point.gradient_norm, by):
         return Reason.NO_PROGRESS
     if stop:
         return Reason.CALLBACK

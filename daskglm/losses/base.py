@@ -265,6 +265,12 @@ class Loss:
         """Whether something is known of its curvature, so that points can be bounded."""
         return self.convex and math.isfinite(min(self.smoothness, self.self_concordance))
 
+    @property
+    def jumps(self) -> bool:
+        """Whether curvatures jump where a margin passes a corner, as those of squared hinges do."""
+        smooth = math.isfinite(self.self_concordance) or self.continuous_curvature
+        return self.differentiable and self.family is None and not smooth
+
     def expected_curvature(self, mean: float) -> float:
         """Return the curvature to be expected of a row with this mean of its target.
 

@@ -68,7 +68,7 @@ ITERATION_SECONDS = 0.2e-3
 # gradients, read or write: counted in the code (2026-11-22).
 LBFGS_VECTORS, TRON_VECTORS = 150.0, 25.0
 # Pairs of vectors that TRON's preconditioner keeps, at least and at most, the vectors that solving
-# with it reads for each, and the share of a pass's time and of the rows' bytes that they may take.
+# with it reads for each, and the share of a pass's time and of the stored values they may take.
 # On 210 drawn problems 20 pairs took 9 to 17 % fewer passes (5 % of time on one thread), 50 pairs
 # the same; 2 or 3 pairs took up to 20 % more (2026-11-28).
 LEAST_PAIRS, MOST_PAIRS, PAIR_VECTORS, PAIRS_SHARE = 8, 20, 4.0, 0.1
@@ -97,6 +97,11 @@ MOST_DECADES = 3.0
 # curvature ratio: medians of 182 drawn problems were 4 below a ratio of 1, 5 up to 100, 6 and 7
 # above (2026-11-28). Least squares take one.
 NEWTON_STEPS, STEPS_PER_DECADE, QUADRATIC_STEPS = 3.7, 0.8, 1.0
+# The same where curvatures jump, as those of squared hinges: medians of 180 generated problems were
+# 2 to 3 Hessians below a ratio of 1, then 5, 6.5, 9, 9.5 and 15 for each decade, and TRON, by what
+# is below, took 2 and 10 times what a limit of three decades foretold (2026-11-28).
+MOST_JUMP_DECADES = 6.0
+JUMP_STEPS, JUMP_STEPS_PER_DECADE = 3.0, 1.9
 # Hessians of Newton's method without a penalty, from the means of the levels of a factor that is
 # eliminated: 4 to 6 for counts, classes and gamma, 300 to 100,000 levels, to 1e-8 and 1e-9
 # (2026-11-28).

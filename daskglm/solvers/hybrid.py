@@ -144,7 +144,8 @@ def tron_then_newton(
         reason, last = yield from _up_to(enough, objective, tron(objective, w, tol=tol, **state))
         if last is None or reason is not None:
             return reason or Reason.NO_PROGRESS
-        w = last.w
+        # steps from a point that is not near turn rows on and off where curvature jumps
+        w = objective.origin if objective.loss.jumps else last.w
     changes: dict[str, Any] = {"by": "newton", "resume": lambda: {"by_newton": True}}
     steps = newton(objective, w, tol=tol)
     reason, _ = yield from _up_to(math.inf, objective, steps, **changes)

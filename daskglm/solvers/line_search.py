@@ -72,12 +72,31 @@ def backtrack(
         good = np.flatnonzero(values <= reference + ARMIJO * steps * slope)
         if len(good):
             t = float(steps[good[np.argmin(values[good])]])
+            if objective.loss.jumps and objective.penalty.is_smooth:
+                t = _level(objective, point, trial, slope, 2.0 * t)
             w = point.w + t * (trial.w - point.w)
             found = objective.at(w, **how)
             # at an end of the margins that a link takes, rounding may put a margin outside
             return found if math.isfinite(found.value) or not has_ends(objective) else None
         t = float(steps[-1])
     return None
+
+
+def _level(objective: Objective, point: Point, trial: Point, slope: float, far: float) -> float:
+    """Return at which part of a step, below `far`, the objective is level, nearly.
+
+    Its slope along a step is linear between corners of rows where curvatures jump, so that halves
+    of a step may be far from the best. Cost: 0 passes, 2 rounds.
+    """
+    ends, slopes = [0.0, far], [slope, math.inf]
+    for _ in range(2):
+        within = np.linspace(ends[0], ends[1], 6)
+        found = objective.slopes_between(point, trial, within[1:-1])
+        known = [slopes[0], *found, slopes[1]]
+        k = int(np.argmax(np.array(known) >= 0.0))
+        ends, slopes = list(within[k - 1 : k + 1]), known[k - 1 : k + 1]
+    share = -slopes[0] / (slopes[1] - slopes[0]) if slopes[1] < math.inf else 0.5
+    return float(ends[0] + share * (ends[1] - ends[0]))
 
 
 def has_ends(objective: Objective) -> bool:

@@ -16,6 +16,7 @@ from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
 from daskglm.objectives.quadratic_model import predicted, with_same_hessian
 from daskglm.solvers import costs
+from daskglm.solvers.continuation import continued, is_continued
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import backtrack, has_ends
 from daskglm.solvers.linear_systems import (
@@ -61,9 +62,10 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Iterate
     From the origin samples of growing size come first, each solved to its statistical accuracy; the
     first step on all rows, and more where that is cheaper than a Hessian of all rows, use the
     Hessian of the last sample with the exact gradient. Each trial point is evaluated with its
-    Hessian in one fused pass. Cost: a few tenths of a pass for the samples, 1 pass for their
-    result; then 1 pass and 1 round for an accepted unit step, 2 passes for a damped one. Where
-    float32 rows have nearly dependent columns: 1 pass more, and from then on Hessians that are
+    Hessian in one fused pass. Without samples losses whose curvature jumps gain weight from step to
+    step; see `continuation`. Cost: a few tenths of a pass for the samples, 1 pass for their result;
+    then 1 pass and 1 round for an accepted unit step, 2 passes for a damped one. Where float32 rows
+    have nearly dependent columns: 1 pass more, and from then on Hessians that are
     summed in float64. Least squares with a Hessian take the whole step from it, whatever `tol` is,
     and 1 pass more where it is ill-conditioned: residuals in float64 refine the step.
 
@@ -77,6 +79,8 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Iterate
     keep = keeps_margins(objective)
     if model is None:
         point = objective.at(w, gram=True, keep=keep)
+        if objective.is_origin(w) and is_continued(objective, point):
+            point = yield from continued(objective, point, keep=keep)
     else:
         point = yield from _by_model(objective, model, tol)
     exact, first = False, True

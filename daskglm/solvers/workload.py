@@ -61,6 +61,7 @@ class Workload:
     size: int
     smooth: bool = True
     quadratic: bool = False
+    jumps: bool = False
     penalised: bool = True
     has_dual: bool = True
     has_corners: bool = False
@@ -86,6 +87,7 @@ class Workload:
             size=objective.size,
             smooth=loss.differentiable,
             quadratic=loss.is_quadratic,
+            jumps=loss.jumps,
             penalised=objective.is_penalised,
             # dual ascent has a rate only where curvatures are bounded, or nothing else is at hand
             has_dual=objective.has_dual
@@ -193,8 +195,9 @@ class Workload:
 
     @property
     def decades(self) -> float:
-        """Decimal logarithm of 1 + the curvature ratio, at most `costs.MOST_DECADES`."""
-        return min(math.log10(1.0 + self.curvature_ratio), costs.MOST_DECADES)
+        """Decimal logarithm of 1 + the curvature ratio, up to where problems get no harder."""
+        most = costs.MOST_JUMP_DECADES if self.jumps else costs.MOST_DECADES
+        return min(math.log10(1.0 + self.curvature_ratio), most)
 
     @property
     def row_ratio(self) -> float:
@@ -215,6 +218,8 @@ class Workload:
             return costs.QUADRATIC_STEPS
         if self.starts_at_levels:
             return costs.LEVEL_STEPS
+        if self.jumps:
+            return costs.JUMP_STEPS + costs.JUMP_STEPS_PER_DECADE * self.decades
         return costs.NEWTON_STEPS + costs.STEPS_PER_DECADE * self.decades
 
     @property
@@ -284,7 +289,7 @@ class Workload:
     def most_pairs(self) -> int:
         """Pairs of vectors that TRON keeps: some, where they are little beside the rows."""
         time = costs.PAIRS_SHARE / max(self.vectors(costs.PAIR_VECTORS), costs.LEAST_TOL)
-        room = costs.PAIRS_SHARE * self.summary.nbytes / (16.0 * max(self.size, 1))
+        room = costs.PAIRS_SHARE * self.summary.nonzeros / (2.0 * max(self.size, 1))
         most = int(min(time, room, costs.MOST_PAIRS))
         return most if most >= costs.LEAST_PAIRS else 0
 

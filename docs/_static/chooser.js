@@ -41,6 +41,7 @@
         size: fit.features + 1,
         smooth: loss.smooth,
         quadratic: loss.quadratic,
+        jumps: loss.jumps,
         hasDual: loss.has_dual,
         hasCorners: loss.has_corners,
         samples: !place.endsWith("read"),
@@ -63,7 +64,10 @@
     }
     get passSeconds() { return costs.REQUEST_SECONDS + this.rowsSeconds; }
     get rowsShare() { return this.rowsSeconds / this.passSeconds; }
-    get decades() { return Math.min(Math.log10(1 + this.ratio), costs.MOST_DECADES); }
+    get decades() {
+      const most = this.jumps ? costs.MOST_JUMP_DECADES : costs.MOST_DECADES;
+      return Math.min(Math.log10(1 + this.ratio), most);
+    }
 
     get entries() {
       const entries = costs.HESSIAN_ENTRY_VALUES * this.features ** 2 / this.values;
@@ -125,8 +129,10 @@
 
     newton() {
       if (this.features > costs.LARGEST_HESSIAN) return Infinity;
-      const steps = this.quadratic
-        ? costs.QUADRATIC_STEPS : costs.NEWTON_STEPS + costs.STEPS_PER_DECADE * this.decades;
+      const usual = this.jumps
+        ? costs.JUMP_STEPS + costs.JUMP_STEPS_PER_DECADE * this.decades
+        : costs.NEWTON_STEPS + costs.STEPS_PER_DECADE * this.decades;
+      const steps = this.quadratic ? costs.QUADRATIC_STEPS : usual;
       if (this.isSmall || (!this.samples && this.features <= costs.FEW_FEATURES)) return steps;
       if (this.sampleShares) {
         const more = this.quadratic ? 0 : costs.HESSIANS_PER_DECADE * this.decades;
