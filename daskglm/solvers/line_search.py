@@ -91,7 +91,7 @@ def _level(objective: Objective, point: Point, trial: Point, slope: float, far: 
     ends, slopes = [0.0, far], [slope, math.inf]
     for _ in range(2):
         within = np.linspace(ends[0], ends[1], 6)
-        found = objective.slopes_between(point, trial, within[1:-1])
+        found = objective.slopes_between(point, trial, list(within[1:-1]))
         known = [slopes[0], *found, slopes[1]]
         k = int(np.argmax(np.array(known) >= 0.0))
         ends, slopes = list(within[k - 1 : k + 1]), known[k - 1 : k + 1]
