@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from daskglm.kernels.borrowed import borrowed
 from daskglm.kernels.chosen import within_callers
 from daskglm.kernels.csr import ROWS_AHEAD
 from daskglm.kernels.simd import fetch
@@ -143,6 +144,7 @@ def sweep(law, rows, v, scales, dual, limits, order):  # type: ignore[no-untyped
     low, high : float
         The least and the greatest projected gradient met.
     """
+    rows, dual, v = borrowed(rows), borrowed(dual), borrowed(v)
     (X, y, weight), (C, bias, offset, sigma, threshold) = rows, scales
     (alpha, norms, seen, asleep), (first, stop, bucket, key, begin, end) = dual, order
     buckets = (stop - first + bucket - 1) // bucket
@@ -163,8 +165,9 @@ def sweep(law, rows, v, scales, dual, limits, order):  # type: ignore[no-untyped
         row, coming, later = coming, later, first + bucket * _place(t + 2, places)
         row_stop, coming_stop = min(row + bucket, stop), min(coming + bucket, stop)
         _fetch_bucket(rows, dual, later, min(later + bucket, stop))
-        fetch_rows(X, coming, coming_stop)
         for i in range(row, row_stop):
+            asked = coming + i - row
+            fetch_rows(X, asked, min(asked + 1, coming_stop))
             cost = C * weight[i] if weighted else C
             if cost == 0.0 or (shrink and asleep[i]):
                 continue

@@ -38,10 +38,10 @@ TILE_BYTES = 20 * 1024
 EXACT_BYTES = 1 << 20
 # Most rows of a tile, whose margins and slopes stay in the first-level cache.
 MOST_ROWS = 512
-# Values of a row (or bucket) that are prefetched before its turn, and those of a cache line.
-AHEAD = 2048
+# Values of a row that are prefetched before its turn: all eight rows of a bucket are to fit the
+# first-level cache.
+AHEAD = 512
 FLOAT_BYTES = 4
-FLOATS_OF_LINE = LINE_BYTES // FLOAT_BYTES
 # Columns of float32 rows whose margins, where nothing else is done, are faster one row after
 # another: more than the first, by a tenth to a fifth at 300 to 2,000; and at most the second, from
 # which w fills the first-level cache, so that several rows share a read of it.
@@ -360,9 +360,9 @@ def fetch_places(X, i, stop):  # type: ignore[no-untyped-def]
 @within_callers(forceinline=True)
 def fetch_rows(X, i, stop):  # type: ignore[no-untyped-def]
     """Prefetch the beginning of the rows [i, stop)."""
-    flat, d = X.reshape(X.size), X.shape[1]
-    for p in range(i * d, min(stop * d, i * d + AHEAD), FLOATS_OF_LINE):
-        fetch(flat, p)
+    d = X.shape[1]
+    for p in range(i * d, min(stop * d, i * d + AHEAD), numbers(X, LINE_BYTES)):
+        fetch(X, p)
 
 
 @within_callers()
