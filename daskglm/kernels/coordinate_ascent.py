@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from daskglm.kernels.borrowed import borrowed
 from daskglm.kernels.chosen import within_callers
 from daskglm.kernels.csr import ROWS_AHEAD
 from daskglm.kernels.simd import fetch
@@ -93,6 +94,12 @@ def _fetch_bucket(rows, dual, start, stop):  # type: ignore[no-untyped-def]
 
 
 @within_callers(forceinline=True)
+def _fetch_row(X, i):  # type: ignore[no-untyped-def]
+    """Prefetch row i: with each row one, for all of a bucket at once have to wait."""
+    fetch_rows(X, i, i + 1)
+
+
+@within_callers(forceinline=True)
 def _row_ahead(i, stop, coming, coming_stop):  # type: ignore[no-untyped-def]
     """Return the row to be met ROWS_AHEAD rows after row i of a bucket, or the next one's last."""
     ahead = i + ROWS_AHEAD
@@ -143,13 +150,13 @@ def sweep(law, rows, v, scales, dual, limits, order):  # type: ignore[no-untyped
     low, high : float
         The least and the greatest projected gradient met.
     """
+    rows, dual, v = borrowed(rows), borrowed(dual), borrowed(v)
     (X, y, weight), (C, bias, offset, sigma, threshold) = rows, scales
     (alpha, norms, seen, asleep), (first, stop, bucket, key, begin, end) = dual, order
     buckets = (stop - first + bucket - 1) // bucket
     bits = _bits(buckets)
     mask, half = (1 << bits) - 1, (bits + 1) // 2
-    d = len(v) - 1
-    scattered = len(v) > SHARED_CACHED
+    d, scattered = len(v) - 1, len(v) > SHARED_CACHED
     weighted, known = len(weight) > 0, len(norms) > 0
     shrink, watch = len(asleep) > 0, len(seen) > 0
     low, high = np.inf, -np.inf
@@ -163,8 +170,8 @@ def sweep(law, rows, v, scales, dual, limits, order):  # type: ignore[no-untyped
         row, coming, later = coming, later, first + bucket * _place(t + 2, places)
         row_stop, coming_stop = min(row + bucket, stop), min(coming + bucket, stop)
         _fetch_bucket(rows, dual, later, min(later + bucket, stop))
-        fetch_rows(X, coming, coming_stop)
         for i in range(row, row_stop):
+            _fetch_row(X, min(coming + i - row, coming_stop - 1))
             cost = C * weight[i] if weighted else C
             if cost == 0.0 or (shrink and asleep[i]):
                 continue

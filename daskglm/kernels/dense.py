@@ -3,9 +3,10 @@ here.
 
 Each takes a run of rows [start, stop) and adds to float64 outputs that belong to the calling
 thread, so that a caller may divide rows among threads as it likes. X is read once per call, tile by
-tile: a tile of rows stays in the second-level cache between the forward product, the loss and the
-backward product. Products and sums are float64 whatever X is, but for the Gram's, which are summed
-in X's precision over the rows of one tile, unless they are to be exact.
+tile: a tile of rows stays in the first-level cache between the forward product, the loss and the
+backward product, each of which asks for half of the next tile. Products and sums are float64
+whatever X is, but for the Gram's, which are summed in X's precision over the rows of one tile,
+unless they are to be exact.
 """
 
 from __future__ import annotations
@@ -21,31 +22,30 @@ from daskglm.kernels.copies import add
 from daskglm.kernels.gram import add_outer as add_outer
 from daskglm.kernels.gram import gram_rows, scratch
 from daskglm.kernels.records import read_only
-from daskglm.kernels.simd import LANES, add_rows, dots, fetch, fetch_second, numbers, whole
+from daskglm.kernels.simd import LANES, add_rows, dots, dots_alone, fetch, numbers, whole
 from daskglm.kernels.simd_columns import PIECE_BYTES, gather_columns
 from daskglm.kernels.size import Size
 from daskglm.kernels.soft_threshold import soft
 from daskglm.system.compiled import compiled
 from daskglm.system.topology import LINE_BYTES
 
-# Bytes of a tile. It shares the second-level cache with half of the next one. 64 KiB are slower by
-# 8 to 20 % from 128 features on, 192 KiB by up to 8 % (one thread of an x86 server, 2026-11).
-TILE_BYTES = 128 * 1024
+# Bytes of a tile, two of which share the first-level cache, unless LANES rows have more. 12 and 32
+# KiB are slower by up to a fifth, 16 to 24 KiB are alike (5 to 2,000 features, one thread of an x86
+# server with 48 KiB, 2026-11).
+TILE_BYTES = 20 * 1024
 # Bytes of rows that are converted to float64 at a time for an exact Gram, to stay in the
 # second-level cache.
 EXACT_BYTES = 1 << 20
 # Most rows of a tile, whose margins and slopes stay in the first-level cache.
 MOST_ROWS = 512
-# Bytes of a row up to which several rows are taken at once for margins, and the next tile is
-# prefetched meanwhile; longer ones are read faster one by one, in order. Found with 8 to 64
-# features, float32 and float64: value and gradient crosses over at 200 to 230, margins alone at 130
-# to 160 (one thread of an x86 server, 2026-11).
-NARROW_BYTES = 192
-# Values of a row (or bucket) that are prefetched before its turn, and those of a cache line.
-AHEAD = 2048
-FLOATS_OF_LINE = LINE_BYTES // 4
-# Columns from which w fills the first-level cache, so that several rows share a read of it.
-LONG = 3072
+# Values of a row that are prefetched before its turn: all eight rows of a bucket are to fit the
+# first-level cache.
+AHEAD = 512
+FLOAT_BYTES = 4
+# Columns of float32 rows whose margins, where nothing else is done, are faster one row after
+# another: more than the first, by a tenth to a fifth at 300 to 2,000; and at most the second, from
+# which w fills the first-level cache, so that several rows share a read of it.
+IN_ORDER, LONG = 256, 3072
 
 
 def arrays_of(X: Any) -> Any:
@@ -229,30 +229,24 @@ def finish_gram(X, d, work, gram):  # type: ignore[no-untyped-def]
     """Do nothing: `add_outer` has added all to the Gram."""
 
 
-@within_callers()
-def _fetch(flat, first, count):  # type: ignore[no-untyped-def]
-    """Prefetch `count` numbers amid the work on a tile, when the processor does not by itself.
-
-    Into the second-level cache, where tiles are: the first-level one is smaller than a tile.
-    """
-    for p in range(first, min(first + count, len(flat)), numbers(flat, LINE_BYTES)):
-        fetch_second(flat, p)
-
-
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def forward(X, w, b, start, stop, z, ahead):  # type: ignore[no-untyped-def]
     """Compute the margins of the rows [start, stop) with padded w.
 
-    Meanwhile half of as many rows from `ahead` on are prefetched.
+    Meanwhile half of as many rows from `ahead` on are prefetched; if there are none, all of those
+    that come next here.
     """
     d = X.shape[1]
-    flat, vectors = X.reshape(X.size), _vectors(d)
-    short = d * X.itemsize <= NARROW_BYTES
-    packed = whole(X, start, stop, len(w)) if short or d > LONG else 0
+    vectors = _vectors(d)
+    alone = ahead > len(X)
+    in_order = alone and X.itemsize == FLOAT_BYTES and IN_ORDER < d <= LONG
+    packed = 0 if in_order else whole(X, start, stop, len(w))
     for t in range(0, packed, LANES):
-        if short and t % (2 * LANES) == 0:
-            _fetch(flat, (ahead + t // 2) * d, LANES * d)
-        dots(flat, (start + t) * d, d, w, vectors, b, z, t)
+        at = (start + t) * d
+        if alone:
+            dots_alone(X, at, d, w, vectors, b, z, t, at + LANES * d)
+        else:
+            dots(X, at, d, w, vectors, b, z, t, (ahead + t // 2) * d)
     for i in range(start + packed, stop):
         x = X[i]
         total = 0.0
@@ -265,17 +259,15 @@ def forward(X, w, b, start, stop, z, ahead):  # type: ignore[no-untyped-def]
 def backward(X, slope, start, count, out, ahead):  # type: ignore[no-untyped-def]
     """Add X[start:start + count]' slope to `out`, which is padded.
 
-    Meanwhile half of as many rows from `ahead` on are prefetched: of short rows the half that
-    `forward` has not asked for.
+    Meanwhile half of as many rows from `ahead` on are prefetched: the half that `forward` has not
+    asked for.
     """
     d = X.shape[1]
-    flat, vectors = X.reshape(X.size), _vectors(d)
-    short = d * X.itemsize <= NARROW_BYTES
+    vectors = _vectors(d)
     packed = whole(X, start, start + count, len(out))
-    if short:  # `forward` has asked for the first half
-        ahead += packed // 2
+    ahead += packed // 2
     for t in range(0, packed, LANES):
-        add_rows(flat, (start + t) * d, d, slope, t, out, vectors, (ahead + t // 2) * d)
+        add_rows(X, (start + t) * d, d, slope, t, out, vectors, (ahead + t // 2) * d)
     for t in range(packed, count):
         x, s = X[start + t], slope[t]
         for j in range(d):
@@ -368,9 +360,9 @@ def fetch_places(X, i, stop):  # type: ignore[no-untyped-def]
 @within_callers(forceinline=True)
 def fetch_rows(X, i, stop):  # type: ignore[no-untyped-def]
     """Prefetch the beginning of the rows [i, stop)."""
-    flat, d = X.reshape(X.size), X.shape[1]
-    for p in range(i * d, min(stop * d, i * d + AHEAD), FLOATS_OF_LINE):
-        fetch(flat, p)
+    d = X.shape[1]
+    for p in range(i * d, min(stop * d, i * d + AHEAD), numbers(X, LINE_BYTES)):
+        fetch(X, p)
 
 
 @within_callers()

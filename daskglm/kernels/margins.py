@@ -9,7 +9,7 @@ import numpy as np
 from daskglm.kernels.chosen import within_callers
 from daskglm.kernels.records import read_only
 from daskglm.losses.base import Law
-from daskglm.losses.dispatch import tile_at
+from daskglm.losses.dispatch import ROOM, tile_at
 from daskglm.system.compiled import compiled
 
 TILE_ROWS = 512
@@ -42,21 +42,21 @@ def total_of(values):  # type: ignore[no-untyped-def]
 @compiled(nogil=True, error_model="numpy")
 def curvatures(law, y, weight, offset, z, start, stop, out):  # type: ignore[no-untyped-def]
     """Weighted curvatures of the rows [start, stop) at the margins z."""
-    slope = np.empty(TILE_ROWS)
+    slope, room = np.empty(TILE_ROWS), np.empty(ROOM * TILE_ROWS)
     for lo in range(start, stop, TILE_ROWS):
         hi = min(lo + TILE_ROWS, stop)
         of = weight[lo:hi], offset[lo:hi]
-        tile_at(law, y[lo:hi], z[lo:hi], *of, slope[: hi - lo], out[lo:hi])
+        tile_at(law, y[lo:hi], z[lo:hi], *of, slope[: hi - lo], out[lo:hi], room)
 
 
 @compiled(nogil=True, error_model="numpy")
 def slopes(law, y, weight, offset, z, start, stop, out):  # type: ignore[no-untyped-def]
     """Weighted slopes of the rows [start, stop) at the margins z."""
-    curvature = np.empty(TILE_ROWS)
+    curvature, room = np.empty(TILE_ROWS), np.empty(ROOM * TILE_ROWS)
     for lo in range(start, stop, TILE_ROWS):
         hi = min(lo + TILE_ROWS, stop)
         of = weight[lo:hi], offset[lo:hi]
-        tile_at(law, y[lo:hi], z[lo:hi], *of, out[lo:hi], curvature[: hi - lo])
+        tile_at(law, y[lo:hi], z[lo:hi], *of, out[lo:hi], curvature[: hi - lo], room)
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
@@ -98,7 +98,7 @@ def _along(law, y, weight, offset, Z, coefficients, start, stop, out):  # type: 
     z = np.empty(TILE_ROWS)
     slope = np.empty(TILE_ROWS)
     curvature = np.empty(TILE_ROWS)
-    scaled = np.empty(TILE_ROWS)
+    scaled, room = np.empty(TILE_ROWS), np.empty(ROOM * TILE_ROWS)
     for lo in range(start, stop, TILE_ROWS):
         hi = min(lo + TILE_ROWS, stop)
         n = hi - lo
@@ -111,7 +111,7 @@ def _along(law, y, weight, offset, Z, coefficients, start, stop, out):  # type: 
                 for t in range(n):
                     z[t] += coefficients[m, j] * basis[j, t]
             of = weight[lo:hi], offset[lo:hi]
-            values[m] += tile_at(law, y[lo:hi], z[:n], *of, slope[:n], curvature[:n])
+            values[m] += tile_at(law, y[lo:hi], z[:n], *of, slope[:n], curvature[:n], room)
             for a in range(k + 1):
                 slopes[m, a] += _dot(slope[:n], basis[a, :n])
                 for t in range(n):

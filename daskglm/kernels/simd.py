@@ -167,51 +167,62 @@ def places(builder: Any, first: Any, gap: Any, count: int) -> list[Any]:
 
 
 # ---- what kernels call
-def prefetch(builder: Any, place: Any, nearness: int) -> None:
-    """Ask for the cache line of an address without waiting for it.
+def prefetch(builder: Any, place: Any) -> None:
+    """Ask for the cache line of an address, into the first-level cache, without waiting for it.
 
-    It comes into the first-level cache (nearness 3), or no nearer than the second-level one (2),
-    where what is not wanted at once does not push out what is.
+    What is asked for into the second-level cache does not come at all on some processors (Zen 5).
     """
     byte = ir.IntType(8).as_pointer()
     kind = ir.FunctionType(ir.VoidType(), [byte, INT, INT, INT])
     ask = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
-    read, data = ir.Constant(INT, 0), ir.Constant(INT, 1)
-    builder.call(ask, [builder.bitcast(place, byte), read, ir.Constant(INT, nearness), data])
-
-
-def _fetching(nearness: int) -> Any:
-    @emitted
-    def fetch(builder, array, at):  # type: ignore[no-untyped-def]
-        prefetch(builder, builder.gep(array, [at]), nearness)
-
-    return fetch
-
-
-# `prefetch` the line of array[at].
-fetch, fetch_second = _fetching(3), _fetching(2)
+    read, nearest, data = (ir.Constant(INT, number) for number in (0, 3, 1))
+    builder.call(ask, [builder.bitcast(place, byte), read, nearest, data])
 
 
 @emitted
-def dots(builder, rows, at, d, w, vectors, b, z, to):  # type: ignore[no-untyped-def]
-    """Set z[to : to + LANES] to b + dot products of w with LANES rows, from rows[at] on.
+def fetch(builder, array, at):  # type: ignore[no-untyped-def]
+    """Prefetch the line of array[at]."""
+    prefetch(builder, builder.gep(array, [at]))
 
-    A row has d numbers. `vectors` of LANES columns are read of each row and of w (float64), whose
-    entries past d must be zero.
+
+def _prefetch_share(builder: Any, rows: Any, ahead: Any, turn: Any, part: int) -> None:
+    """Emit the prefetches that go with LANES vectors of rows: 1 / part of as many numbers.
+
+    All lines of a row at once would have to wait for each other.
     """
-    starts = places(builder, builder.gep(rows, [at]), d, LANES)
+    line = LINE_BYTES // itemsize(rows)
+    share = max(LANES * LANES // part, line)
+    first = builder.gep(
+        rows, [builder.add(ahead, builder.mul(turn, ir.Constant(turn.type, share)))]
+    )
+    for number in range(0, share, line):
+        prefetch(builder, builder.gep(first, [ir.Constant(turn.type, number)]))
 
-    def turn(i: Any, sums: list[Any]) -> list[Any]:
-        column = [builder.mul(i, ir.Constant(i.type, LANES))]
-        factors = load_doubles(builder, builder.gep(w, column))
-        parts = [load_doubles(builder, builder.gep(start, column)) for start in starts]
-        return [
-            multiply_add(builder, part, factors, s) for part, s in zip(parts, sums, strict=True)
-        ]
 
-    sums = loop(builder, vectors, [ir.Constant(_DOUBLES, [0.0] * LANES)] * LANES, turn)
-    margins = builder.fadd(sums_of_lanes(builder, sums), everywhere(builder, b, LANES))
-    store(builder, margins, builder.gep(z, [to]), 8)
+def _dots(part: int) -> Any:
+    @emitted
+    def dots(builder, rows, at, d, w, vectors, b, z, to, ahead):  # type: ignore[no-untyped-def]
+        starts = places(builder, builder.gep(rows, [at]), d, LANES)
+
+        def turn(i: Any, sums: list[Any]) -> list[Any]:
+            _prefetch_share(builder, rows, ahead, i, part)
+            column = [builder.mul(i, ir.Constant(i.type, LANES))]
+            factors = load_doubles(builder, builder.gep(w, column))
+            parts = [load_doubles(builder, builder.gep(start, column)) for start in starts]
+            return [multiply_add(builder, x, factors, s) for x, s in zip(parts, sums, strict=True)]
+
+        sums = loop(builder, vectors, [ir.Constant(_DOUBLES, [0.0] * LANES)] * LANES, turn)
+        margins = builder.fadd(sums_of_lanes(builder, sums), everywhere(builder, b, LANES))
+        store(builder, margins, builder.gep(z, [to]), 8)
+
+    return dots
+
+
+# Set z[to : to + LANES] to b + dot products of w with LANES rows of d numbers, from rows[at] on.
+# `vectors` of LANES columns are read of each row and of w (float64), whose entries past d must be
+# zero. Meanwhile as many numbers from rows[ahead] on are prefetched, or half of them; these need
+# not exist.
+dots_alone, dots = _dots(1), _dots(2)
 
 
 @emitted
@@ -221,18 +232,13 @@ def add_rows(builder, rows, at, d, s, t, out, vectors, ahead):  # type: ignore[n
     `vectors` of LANES columns are read of each row; entries of `out` past d become undefined.
     Meanwhile half as many numbers from rows[ahead] on are prefetched, which need not exist.
     """
-    line = LINE_BYTES // itemsize(rows)
-    half = max(LANES * LANES // 2, line)
-    coming = builder.gep(rows, [ahead])
     starts = places(builder, builder.gep(rows, [at]), d, LANES)
     first = builder.gep(s, [t])
     numbers = [builder.load(builder.gep(first, [ir.Constant(t.type, r)])) for r in range(LANES)]
     factors = [everywhere(builder, number, LANES) for number in numbers]
 
     def turn(i: Any, _: list[Any]) -> list[Any]:
-        share = builder.gep(coming, [builder.mul(i, ir.Constant(i.type, half))])
-        for number in range(0, half, line):
-            prefetch(builder, builder.gep(share, [ir.Constant(i.type, number)]), 2)
+        _prefetch_share(builder, rows, ahead, i, 2)
         column = [builder.mul(i, ir.Constant(i.type, LANES))]
         parts = [load_doubles(builder, builder.gep(start, column)) for start in starts]
         halves = []  # two short chains of additions rather than a long one

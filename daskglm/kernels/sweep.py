@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from daskglm.kernels.borrowed import borrowed, run_of
 from daskglm.kernels.margins import is_zero, total_of
 from daskglm.kernels.storages import (
     add_by_code,
@@ -31,7 +32,7 @@ from daskglm.kernels.storages import (
     squared_norms,
     tile_rows,
 )
-from daskglm.losses.dispatch import tile_at
+from daskglm.losses.dispatch import ROOM, tile_at
 from daskglm.system.compiled import compiled
 
 __all__ = [
@@ -54,10 +55,8 @@ NOWHERE = 1 << 40
 @compiled(nogil=True)
 def margins(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
     """Set z[start:stop] to X w + b of these rows."""
-    many, wide = tile_rows(X, len(w), stop - start, False), prepared(X, w)
-    for lo in range(start, stop, many):
-        hi = min(lo + many, stop)
-        forward(X, wide, b, lo, hi, z[lo:hi], NOWHERE)
+    wide = prepared(X, w)
+    forward(X, wide, b, start, stop, z[start:stop], NOWHERE)
 
 
 @compiled(nogil=True, error_model="numpy")
@@ -66,15 +65,15 @@ def evaluate(law, rows, w, b, start, stop, out):  # type: ignore[no-untyped-def]
 
     `rows` is (X, y, weight, offset), `out` (z, curvature, sums, diagonal, gram); see `records`.
     """
-    X, y, weight, offset = rows
-    z, curvature, sums, diagonal, gram = out
+    X, y, weight, offset = borrowed(rows)
+    z, curvature, sums, diagonal, gram = borrowed(out)
     d = len(sums) - 2
     formed = gram.shape[0] > 0
     many = tile_rows(X, d, stop - start, formed)
     # most fits begin at zero, where rows have no product
     at_zero = is_zero(w)
     kept, curved = len(z) > 0, len(curvature) > 0
-    slope = np.empty(many)
+    slope, within = np.empty(many), np.empty(ROOM * many)
     here = np.empty(0 if kept else many)
     there = np.empty(0 if curved else many)
     wide, gradient = prepared(X, w), gathered(X, d, sums)
@@ -88,15 +87,16 @@ def evaluate(law, rows, w, b, start, stop, out):  # type: ignore[no-untyped-def]
             sums[d] += slopes
             slopes, added = 0.0, 0
         added += n
-        s = slope[:n]
-        m = z[lo:hi] if kept else here[:n]
-        c = curvature[lo:hi] if curved else there[:n]
+        s = run_of(slope, 0, n)
+        m = run_of(z, lo, hi) if kept else run_of(here, 0, n)
+        c = run_of(curvature, lo, hi) if curved else run_of(there, 0, n)
         if at_zero:
             m[:] = b
         else:
-            forward(X, wide, b, lo, hi, m, hi)
-        total += tile_at(law, y[lo:hi], m, weight[lo:hi], offset[lo:hi], s, c)
-        backward(X, s, lo, n, gradient, hi)
+            forward(X, borrowed(wide), b, lo, hi, m, hi)
+        of = run_of(weight, lo, hi), run_of(offset, lo, hi)
+        total += tile_at(law, run_of(y, lo, hi), m, *of, s, c, borrowed(within))
+        backward(X, s, lo, n, borrowed(gradient), hi)
         slopes += s.sum()
         if len(diagonal) > 0:
             add_squares(X, c, lo, n, diagonal)
@@ -142,14 +142,14 @@ def hessian_vector(X, curvature, v, vb, start, stop, out):  # type: ignore[no-un
     total, constant = 0.0, 0.0
     for lo in range(start, stop, many):
         hi = min(lo + many, stop)
-        c = curvature[lo:hi]
-        forward(X, wide, vb, lo, hi, u, hi)
+        c = run_of(curvature, lo, hi)
+        forward(borrowed(X), borrowed(wide), vb, lo, hi, borrowed(u), hi)
         for t in range(hi - lo):
             cu = c[t] * u[t]
             total += cu * u[t]
             constant += cu
             u[t] = cu
-        backward(X, u, lo, hi - lo, product, hi)
+        backward(borrowed(X), borrowed(u), lo, hi - lo, borrowed(product), hi)
     flush(X, d, product, out)
     out[d] += constant
     return total

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from daskglm.core.summation import SUMMED_ROWS
+from daskglm.kernels.borrowed import borrowed, run_of
 from daskglm.kernels.chosen import within_callers
 from daskglm.kernels.copies import add
 from daskglm.kernels.ordinal import NUMBERS, add_by_threshold, join, products, row_terms
@@ -53,7 +54,7 @@ def evaluate(rows, w, edges, start, stop, out):  # type: ignore[no-untyped-def]
         - gram, of side `gram_side(d)`, is added that Hessian; empty: not wanted;
         - cross (K + 1, d), with it, is added second derivatives by w and thresholds.
     """
-    X, codes, weight, offset = rows
+    X, codes, weight, offset = borrowed(rows)
     z, sums, slopes, curvatures, diagonal, gram, cross = out
     d = len(w)
     formed = gram.shape[0] > 0
@@ -73,14 +74,14 @@ def evaluate(rows, w, edges, start, stop, out):  # type: ignore[no-untyped-def]
             _move(curvature, curvatures)
             added = 0
         added += n
-        m = z[lo:hi] if len(z) > 0 else here[:n]
-        forward(X, wide, 0.0, lo, hi, m, hi)
+        m = run_of(z, lo, hi) if len(z) > 0 else run_of(here, 0, n)
+        forward(X, borrowed(wide), 0.0, lo, hi, m, hi)
         total += row_terms(codes, weight, offset, m, edges, lo, n, of)
         add_by_threshold(codes, lo, n, of, slope, curvature)
         if formed:
             add_cross(X, codes, of, lo, n, cross)
         join(of, n)
-        backward(X, of[0], lo, n, gradient, hi)
+        backward(X, of[0], lo, n, borrowed(gradient), hi)
         if len(diagonal) > 0:
             add_squares(X, of[1], lo, n, diagonal)
         if formed:
@@ -101,7 +102,7 @@ def evaluate_exactly(rows, w, edges, start, stop, out):  # type: ignore[no-untyp
 @compiled(nogil=True, error_model="numpy")
 def hessian_vector(rows, z, v, shifts, edges, start, stop, out):  # type: ignore[no-untyped-def]
     """Add the Hessian at the margins z (n,) times (v, shifts) to `out`, (d,) and (K + 1,)."""
-    X, codes, weight, offset = rows
+    X, codes, weight, offset = borrowed(rows)
     product, by = out
     d = len(v)
     many = tile_rows(X, d, stop - start, False)
@@ -110,8 +111,8 @@ def hessian_vector(rows, z, v, shifts, edges, start, stop, out):  # type: ignore
     for lo in range(start, stop, many):
         hi = min(lo + many, stop)
         n = hi - lo
-        forward(X, wide, 0.0, lo, hi, u, hi)
-        row_terms(codes, weight, offset, z[lo:hi], edges, lo, n, of)
+        forward(X, borrowed(wide), 0.0, lo, hi, borrowed(u), hi)
+        row_terms(codes, weight, offset, run_of(z, lo, hi), edges, lo, n, borrowed(of))
         products(codes, of, u, shifts, lo, n, by)
-        backward(X, u, lo, n, sums, hi)
+        backward(X, borrowed(u), lo, n, borrowed(sums), hi)
     flush(X, d, sums, product)
