@@ -36,7 +36,11 @@ class RegionStep(NamedTuple):
 
 
 def solve_in_region(
-    point: Point, M: Metric, radius: float, share: float, pairs: SecantPairs
+    point: Point,
+    M: Metric,
+    radius: float,
+    share: float = SHARE,
+    pairs: SecantPairs | None = None,
 ) -> RegionStep:
     """Solve the model of the objective around a point as `steihaug_cg` does, with pairs around M.
 
@@ -49,9 +53,10 @@ def solve_in_region(
         with contextlib.suppress(CollectiveLost):
             found = point.objective.trust_region_step(point, metric, radius, share)
             return RegionStep(*(found[name] for name in RegionStep._fields))
-    around = pairs.around(M)
+    if pairs is None:
+        return steihaug_cg(point.hessian_vector, point.gradient, M, radius, share)
     product = pairs.learning(point.hessian_vector)
-    return steihaug_cg(product, point.gradient, around, radius, share)
+    return steihaug_cg(product, point.gradient, pairs.around(M), radius, share)
 
 
 def steihaug_cg(
