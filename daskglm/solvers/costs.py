@@ -11,18 +11,17 @@ from __future__ import annotations
 # Seconds of a thread for a pass: of a row, of a byte of dense rows, and of a stored value of sparse
 # ones, whose columns are gathered and scattered; that doubles with so many features, and grows on
 # by the root of their number, since no cache holds them. And what every request takes beside its
-# work. Dense rows of 5 to 1,500 features took 1.2 to 0.26 ns a value in float32, 1.4 to 0.42 in
+# work. Dense rows of 5 to 1,500 features took 1.1 to 0.22 ns a value in float32, 1.3 to 0.52 in
 # float64; sparse ones 1.5 to 3 up to 20,000 features, 3 to 4 with 100,000, 4.6 to 5.5 with 300,000,
 # 6 to 10 with a million (one thread, 2026-11-28).
-ROW_SECONDS, BYTE_OF_ROW_SECONDS, SPARSE_SECONDS = 1e-8, 0.07e-9, 1.5e-9
+ROW_SECONDS, BYTE_OF_ROW_SECONDS, SPARSE_SECONDS = 0.5e-8, 0.055e-9, 1.6e-9
 CACHED_FEATURES, REQUEST_SECONDS = 60_000, 5e-5
 # Stored values of a row for which forming the Hessian adds one more pass; Hessians cost the square
-# of a row's length. Dense rows of 30 to 2,000 features gave 18 to 37 with two threads (2026-11-23),
-# 15 to 25 with one; sparse rows of 5 to 100 values, whose products are scattered one by one, 4 to 6
+# of a row's length. Dense rows of 28 to 1,500 features gave 14 to 38 (2026-11-28); sparse rows of 5 to 100 values, whose products are scattered one by one, 4 to 6
 # where the Hessian fits into a core's cache, up to so many features, then 4.2 (700 features) to 1.5
-# (1,500) (2026-11-23). Whole fits of 53 drawn problems took 0.6 (float64, sparse) to 0.85 (float32)
-# of what 26, 5 and 3 gave (one thread, 2026-11-28).
-DENSE_HESSIAN_VALUES = 37.0
+# (1,500) (2026-11-23). Whole fits of 53 drawn problems took three quarters of what these means gave
+# (one thread, 2026-11-28).
+DENSE_HESSIAN_VALUES = 27.0
 SPARSE_HESSIAN_VALUES, LARGE_HESSIAN_VALUES, CACHED_HESSIAN = 7.0, 4.5, 500
 # With K margins a row: a pass in passes of one margin, for each of them; and what the Hessian adds,
 # in passes with K margins, for each of the K - 1 other classes of a class: so much, and half the
@@ -77,9 +76,9 @@ LEAST_PAIRS, MOST_PAIRS, PAIR_VECTORS, PAIRS_SHARE = 8, 20, 4.0, 0.1
 EPOCH_VECTORS = 50.0
 # Seconds of a thread for an epoch of dual ascent: of a row, and of a stored value of dense rows,
 # beside reading them, and of sparse rows, which grows by as much with so many features. 66 to 175
-# ns for rows of 5 to 60 values, 280 to 380 of 220, 990 to 1,330 of 1,500; sparse ones 90 to 115 ns
-# of 10 values, 180 of 40, 270 of 100, and of 40 of a million features (one thread, 2026-11-28).
-EPOCH_ROW_SECONDS, EPOCH_DENSE_SECONDS, EPOCH_SPARSE_SECONDS = 8e-8, 0.27e-9, 2.3e-9
+# ns for rows of 5 to 60 values, 150 to 300 of 220, 990 to 1,330 of 1,500; sparse ones 70 to 95 ns of
+# 10 values, 140 of 40, 220 of 100, and of 40 of a million features (one thread, 2026-11-28).
+EPOCH_ROW_SECONDS, EPOCH_DENSE_SECONDS, EPOCH_SPARSE_SECONDS = 6e-8, 0.2e-9, 1.9e-9
 EPOCH_FEATURES = 1_000_000
 # Seconds of a round of messages: of every round, of every worker's two messages, and of every byte
 # of them. From rounds with 1 to 16 worker processes on 2 cores: 1.6 to 19 ms with 28 numbers, 3.6
