@@ -216,6 +216,12 @@ class Point:
         return math.inf if self.hessian is None else float(self.objective.bounds.by_hessian(self))
 
     @cached_property
+    def nominal_bound(self) -> float:
+        """`Bounds.nominal` of this point, which several ask for. Cost: nothing."""
+        found: float = self.objective.bounds.nominal(self)
+        return found
+
+    @cached_property
     def tangent_bound(self) -> float:
         """Bound on the distance of the value from the optimum by the gradient. Cost: nothing.
 

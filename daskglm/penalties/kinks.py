@@ -111,7 +111,10 @@ class Kinks:
         """Return the penalty at w, which is within the bounds."""
         if self.is_empty:
             return 0.0
-        return float(self.strengths @ np.abs(w)) + float(self.group_strengths @ self.group_norms(w))
+        # of long vectors few entries are not zero
+        live = np.flatnonzero(w) if len(w) > AT_ONCE else slice(None)
+        entries = float(self.strengths[live] @ np.abs(w[live]))
+        return entries + float(self.group_strengths @ self.group_norms(w))
 
     def residual(self, w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
         """Return the shortest subgradient at w of this plus a smooth function.
@@ -258,11 +261,27 @@ class Kinks:
         values[~np.isfinite(values)] = np.inf  # not held, or beyond numbers: nothing is proved
         return values, slopes
 
-    def most_share(self, gradient: np.ndarray, curvature: np.ndarray, error: np.ndarray) -> float:
-        """Return the largest c in [0, 1] for which `conjugate` of -c gradient can be finite."""
-        size = np.abs(gradient) + error
-        over = np.flatnonzero(size > self.strengths)  # few, near the optimum
+    def over(self, gradient: np.ndarray, error: np.ndarray) -> np.ndarray:
+        """Return the coefficients whose slopes may be above their strengths.
+
+        Near the optimum they are few, and nothing as long as the vectors is made to find them.
+        """
+        found = [np.empty(0, np.int64)]
+        for first in range(0, len(gradient), AT_ONCE):
+            run = slice(first, first + AT_ONCE)
+            size = np.abs(gradient[run]) + error[run]
+            found.append(first + np.flatnonzero(size > self.strengths[run]))
+        return np.concatenate(found)
+
+    def most_share(
+        self, gradient: np.ndarray, curvature: np.ndarray, error: np.ndarray, over: np.ndarray
+    ) -> float:
+        """Return the largest c in [0, 1] for which `conjugate` of -c gradient can be finite.
+
+        `over` are the coefficients that `over` finds.
+        """
         over = over[(curvature[over] == 0.0) & ~self.is_grouped[over]]
+        size = np.abs(gradient[over]) + error[over]
         if self.is_bounded:
             # a bound on the side to which the linear function falls holds a coefficient
             falls_up = np.isinf(self.upper[over]) & (gradient[over] - error[over] < 0.0)
@@ -270,7 +289,7 @@ class Kinks:
             over = over[falls_up | falls_down]
         shares = [1.0]
         if len(over):
-            shares.append(float((self.strengths[over] / size[over]).min()))
+            shares.append(float((self.strengths[over] / size).min()))
         if self.groups:
             norms = self.group_norms(gradient) + self.group_norms(error)
             big = norms > self.group_strengths

@@ -88,7 +88,7 @@ def with_working_sets(
         part = kept.restriction(objective, columns, last=last)
         wanted = 0.3 * tol * point.value
         if not last:
-            wanted = max(SET_SHARE * min(objective.bounds.nominal(point), point.value), wanted)
+            wanted = max(SET_SHARE * min(point.nominal_bound, point.value), wanted)
         small = _solved(part, part.take(point.w), wanted, tol, products, last=last)
         trial = part.at_whole(small, point)
         # near the optimum values no longer tell, but gradients do
@@ -179,7 +179,7 @@ def _solved(
         point = iterate.point
         values.append(point.value)
         gained = values[0] - values[-1]
-        if len(values) > 1 and objective.bounds.nominal(point) <= wanted:
+        if len(values) > 1 and point.nominal_bound <= wanted:
             break
         if last or len(values) == 1:
             continue

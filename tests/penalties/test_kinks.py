@@ -220,7 +220,7 @@ def test_most_share_is_the_largest_with_a_finite_conjugate(kind):
         gradient, error = rng.standard_normal(6), 0.1 * rng.random(6)
         gradient[0] *= rng.random() < 0.3  # which nothing holds from above
         error[0] = 0.0
-        c = part.most_share(gradient, curvature, error)
+        c = part.most_share(gradient, curvature, error, part.over(gradient, error))
         assert 0.0 <= c <= 1.0
         assert math.isfinite(maximum(part, -c * gradient, curvature, c * error))
         if c < 1.0:
