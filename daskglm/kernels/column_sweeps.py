@@ -7,7 +7,6 @@ from numba import njit
 
 from daskglm.system.compiled import compiled
 
-REASSOCIATE = {"contract", "reassoc", "nsz"}
 # Share of the residual before that a sweep may leave. Where more is left columns are correlated,
 # and conjugate gradients get on faster. Chosen.
 SLOW = 0.6
@@ -34,9 +33,14 @@ def _residual(v, slope, strength, lower, upper):  # type: ignore[no-untyped-def]
     return 0.0
 
 
-@njit(nogil=True, fastmath=REASSOCIATE)
+@njit(nogil=True)
 def _along(columns, rows, j):  # type: ignore[no-untyped-def]
-    """Return what margins have changed of the slope by a coefficient, and the rows read for it."""
+    """Return what margins have changed of the slope by a coefficient, and the rows read for it.
+
+    It is added up one value after the other: sums in another order are compiled to gathers of eight
+    rows, which took 1.3 to 1.5 times as long (rows of 100,000 texts, of 200,000 rows of 12 values
+    and of rcv1_binary, 2026-11-28).
+    """
     pointers, places, values = columns
     change = 0.0
     if j == len(pointers) - 1:
@@ -44,8 +48,8 @@ def _along(columns, rows, j):  # type: ignore[no-untyped-def]
             change += rows[i, 0] * rows[i, 1]
         return change, len(rows)
     for p in range(pointers[j], pointers[j + 1]):
-        row = rows[np.uint64(places[p])]
-        change += values[p] * (row[0] * row[1])
+        i = np.uint64(places[p])
+        change += values[p] * (rows[i, 0] * rows[i, 1])
     return change, pointers[j + 1] - pointers[j]
 
 
