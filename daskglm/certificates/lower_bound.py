@@ -59,7 +59,7 @@ def lower_bound(tangent: Tangent, kinks: Kinks) -> float:
     columns = kinks.over(g, error)
     most = kinks.most_share(g, tangent.curvature, error, columns)
     # where losses vanish: value less gradient times coefficients
-    live = np.flatnonzero(tangent.at)
+    live = np.flatnonzero(tangent.at != 0.0)
     at = tangent.at[live]
     constant = tangent.value - float(g[live] @ at) - tangent.loose
     constant -= float(error[live] @ np.abs(at))

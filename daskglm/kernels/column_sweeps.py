@@ -48,8 +48,8 @@ def _along(columns, rows, j):  # type: ignore[no-untyped-def]
             change += rows[i, 0] * rows[i, 1]
         return change, len(rows)
     for p in range(pointers[j], pointers[j + 1]):
-        i = np.uint64(places[p])
-        change += values[p] * (rows[i, 0] * rows[i, 1])
+        at = np.uint64(places[p])
+        change += values[p] * (rows[at, 0] * rows[at, 1])
     return change, pointers[j + 1] - pointers[j]
 
 

@@ -38,6 +38,7 @@ from daskglm.core.requests import (
     TrustRegionStep,
 )
 from daskglm.core.sample_requests import bytes_of
+from daskglm.core.summation import AT_ONCE
 from daskglm.core.view import Drawn, Part, Soon
 from daskglm.losses.base import Loss
 from daskglm.objectives.elimination import blocks_of
@@ -295,7 +296,9 @@ class Objective:
         """
         quadratic, kinks = self.penalty.quadratic, self.penalty.kinks
         penalty, gradient = quadratic.value_and_gradient(w)
-        gradient += self.C * sums.gradient
+        for first in range(0, len(gradient), AT_ONCE):
+            run = slice(first, first + AT_ONCE)
+            gradient[run] += self.C * sums.gradient[run]
         diagonals = hessian = None
         if sums.diagonal is not None:
             diagonals = self.C * sums.diagonal + quadratic.diagonal(self.size)

@@ -112,7 +112,7 @@ class Kinks:
         if self.is_empty:
             return 0.0
         # of long vectors few entries are not zero
-        live = np.flatnonzero(w) if len(w) > AT_ONCE else slice(None)
+        live = np.flatnonzero(w != 0.0) if len(w) > AT_ONCE else slice(None)
         entries = float(self.strengths[live] @ np.abs(w[live]))
         return entries + float(self.group_strengths @ self.group_norms(w))
 
@@ -149,11 +149,18 @@ class Kinks:
     def _residual_of_run(self, w: np.ndarray, gradient: np.ndarray, run: slice) -> np.ndarray:
         """Return the entries of `residual` in a run, of coefficients in no group."""
         strengths = self.strengths[run]
+        if not self.is_bounded:
+            # where coefficients are zero the slope less its strength; most of many are
+            found = np.fmax(gradient - strengths, 0.0)
+            found += np.fmin(gradient + strengths, 0.0)
+            live = np.flatnonzero(w != 0.0)
+            pulled = gradient[live] + np.sign(w[live]) * strengths[live]
+            found[live] = np.where(np.isnan(pulled), 0.0, pulled)
+            return found
         low = gradient + np.where(w > 0.0, strengths, -strengths)
         high = gradient + np.where(w < 0.0, -strengths, strengths)
-        if self.is_bounded:
-            low[w <= self.lower[run]] = -np.inf
-            high[w >= self.upper[run]] = np.inf
+        low[w <= self.lower[run]] = -np.inf
+        high[w >= self.upper[run]] = np.inf
         return np.where(low > 0.0, low, np.where(high < 0.0, high, 0.0))
 
     def free(self, w: np.ndarray) -> np.ndarray:
@@ -281,7 +288,6 @@ class Kinks:
         `over` are the coefficients that `over` finds.
         """
         over = over[(curvature[over] == 0.0) & ~self.is_grouped[over]]
-        size = np.abs(gradient[over]) + error[over]
         if self.is_bounded:
             # a bound on the side to which the linear function falls holds a coefficient
             falls_up = np.isinf(self.upper[over]) & (gradient[over] - error[over] < 0.0)
@@ -289,6 +295,7 @@ class Kinks:
             over = over[falls_up | falls_down]
         shares = [1.0]
         if len(over):
+            size = np.abs(gradient[over]) + error[over]
             shares.append(float((self.strengths[over] / size).min()))
         if self.groups:
             norms = self.group_norms(gradient) + self.group_norms(error)
@@ -297,6 +304,15 @@ class Kinks:
                 shares.append(float((self.group_strengths[big] / norms[big]).min()))
         # some roundings less, so that the products stay within
         return min(shares) * (1.0 - 1e-14) if len(shares) > 1 else 1.0
+
+    def times(self, share: float) -> Kinks:
+        """Return the same with all strengths times a share."""
+        shares = np.broadcast_to(share, len(self.strengths))
+        return replace(
+            self,
+            strengths=_each(np.multiply, self.strengths, shares),
+            group_strengths=share * self.group_strengths,
+        )
 
     def restricted(self, columns: np.ndarray, size: int) -> Kinks:
         """Return the same for vectors of some features, whole groups of them.

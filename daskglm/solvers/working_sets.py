@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -206,10 +205,8 @@ def working_set(objective: Objective, point: Point, room: int, near: float = 1.0
     (k,) int array, in increasing order, with whole groups.
     """
     kinks, d = objective.penalty.feature_kinks, objective.n_features
-    weaker = replace(
-        kinks, strengths=near * kinks.strengths, group_strengths=near * kinks.group_strengths
-    )
-    residual = np.abs(weaker.residual(point.w[:d], point.gradient[:d]))
+    residual = kinks.times(near).residual(point.w[:d], point.gradient[:d])
+    np.abs(residual, out=residual)
     if kinks.groups:
         norms = kinks.group_norms(residual) / np.sqrt(np.diff(kinks.pointers))
         residual[kinks.members] = np.repeat(norms, np.diff(kinks.pointers))
