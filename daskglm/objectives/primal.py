@@ -295,10 +295,12 @@ class Objective:
         Cost: nothing.
         """
         quadratic, kinks = self.penalty.quadratic, self.penalty.kinks
-        penalty, gradient = quadratic.value_and_gradient(w)
-        for first in range(0, len(gradient), AT_ONCE):
-            run = slice(first, first + AT_ONCE)
-            gradient[run] += self.C * sums.gradient[run]
+        if self.penalty.has_quadratic or len(w) <= AT_ONCE or not sums.gradient.flags.writeable:
+            penalty, gradient = quadratic.value_and_gradient(w)
+            gradient += self.C * sums.gradient
+        else:
+            # nothing is added to these sums, which are of this reply alone: no others as long
+            penalty, gradient = 0.0, np.multiply(sums.gradient, self.C, out=sums.gradient)
         diagonals = hessian = None
         if sums.diagonal is not None:
             diagonals = self.C * sums.diagonal + quadratic.diagonal(self.size)

@@ -6,6 +6,7 @@ A group of one coefficient has the penalty lam |w_j|, so the lasso is the case w
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -87,6 +88,8 @@ class Kinks:
     @cached_property
     def is_grouped(self) -> np.ndarray:
         """Which coefficients are in a group, (size,)."""
+        if not self.groups:
+            return np.broadcast_to(False, len(self.strengths))
         found = np.zeros(len(self.strengths), bool)
         found[self.members] = True
         return found
@@ -132,9 +135,8 @@ class Kinks:
             Zero where w is the minimum.
         """
         found = np.empty_like(gradient)
-        for first in range(0, len(w), AT_ONCE):
-            run = slice(first, first + AT_ONCE)
-            found[run] = self._residual_of_run(w[run], gradient[run], run)
+        for run, part in self._runs(w, gradient):
+            found[run] = part
         if self.groups:
             norms, slopes = self.group_norms(w), self.group_norms(gradient)
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -145,6 +147,30 @@ class Kinks:
             m = self.members
             found[m] = self._spread(kept) * gradient[m] + self._spread(pulled) * w[m]
         return found
+
+    def residual_norm(self, w: np.ndarray, gradient: np.ndarray) -> float:
+        """Return the norm of `residual`, without making it where there are no groups."""
+        if self.groups:
+            return float(np.linalg.norm(self.residual(w, gradient)))
+        parts = [np.linalg.norm(part) for _, part in self._runs(w, gradient)]
+        return float(np.linalg.norm(parts))
+
+    def violated(self, w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        """Return where `residual` is not zero, (size,) of bool."""
+        if self.groups:
+            return self.residual(w, gradient) != 0.0
+        found = np.empty(len(w), bool)
+        for run, part in self._runs(w, gradient):
+            found[run] = part != 0.0
+        return found
+
+    def _runs(
+        self, w: np.ndarray, gradient: np.ndarray
+    ) -> Iterator[tuple[slice, np.ndarray]]:
+        """Iterate over runs of coefficients with what `_residual_of_run` returns for each."""
+        for first in range(0, len(w), AT_ONCE):
+            run = slice(first, first + AT_ONCE)
+            yield run, self._residual_of_run(w[run], gradient[run], run)
 
     def _residual_of_run(self, w: np.ndarray, gradient: np.ndarray, run: slice) -> np.ndarray:
         """Return the entries of `residual` in a run, of coefficients in no group."""

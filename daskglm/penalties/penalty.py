@@ -44,6 +44,11 @@ class Penalty:
         return self.kinks.is_empty
 
     @property
+    def has_quadratic(self) -> bool:
+        """Whether there is a quadratic part."""
+        return bool(self.quadratic.largest > 0.0)
+
+    @property
     def is_plain(self) -> bool:
         """Whether it is a ridge of one strength for all features, or nothing."""
         return self.is_smooth and self.quadratic.is_uniform

@@ -137,7 +137,8 @@ def _is_full(point: Point, size: int) -> bool:
 
 def _misses_few(part: Restriction[Objective], point: Point) -> bool:
     """Return whether few features outside of a working set violate optimality at a point."""
-    outside = point.residual[: part.whole.n_features] != 0.0
+    d = part.whole.n_features
+    outside = part.whole.penalty.feature_kinks.violated(point.w[:d], point.gradient[:d])
     outside[part.columns] = False
     return bool(np.count_nonzero(outside) <= FEW_NEW * np.count_nonzero(point.w))
 
