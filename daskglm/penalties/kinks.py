@@ -164,9 +164,7 @@ class Kinks:
             found[run] = part != 0.0
         return found
 
-    def _runs(
-        self, w: np.ndarray, gradient: np.ndarray
-    ) -> Iterator[tuple[slice, np.ndarray]]:
+    def _runs(self, w: np.ndarray, gradient: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """Iterate over runs of coefficients with what `_residual_of_run` returns for each."""
         for first in range(0, len(w), AT_ONCE):
             run = slice(first, first + AT_ONCE)
