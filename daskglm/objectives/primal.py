@@ -38,7 +38,6 @@ from daskglm.core.requests import (
     TrustRegionStep,
 )
 from daskglm.core.sample_requests import bytes_of
-from daskglm.core.summation import AT_ONCE
 from daskglm.core.view import Drawn, Part, Soon
 from daskglm.losses.base import Loss
 from daskglm.objectives.elimination import blocks_of
@@ -295,12 +294,7 @@ class Objective:
         Cost: nothing.
         """
         quadratic, kinks = self.penalty.quadratic, self.penalty.kinks
-        if self.penalty.has_quadratic or len(w) <= AT_ONCE or not sums.gradient.flags.writeable:
-            penalty, gradient = quadratic.value_and_gradient(w)
-            gradient += self.C * sums.gradient
-        else:
-            # nothing is added to these sums, which are of this reply alone: no others as long
-            penalty, gradient = 0.0, np.multiply(sums.gradient, self.C, out=sums.gradient)
+        penalty, gradient = self.penalty.smooth_part(w, sums.gradient, self.C)
         diagonals = hessian = None
         if sums.diagonal is not None:
             diagonals = self.C * sums.diagonal + quadratic.diagonal(self.size)

@@ -122,7 +122,7 @@ def test_gradients_of_long_vectors_take_the_place_of_sums(data, monkeypatch):
     X, y = data
     C = strength(X, y, 0.02)
     known = fit(X, y, C)
-    monkeypatch.setattr("daskglm.objectives.primal.AT_ONCE", 100)
+    monkeypatch.setattr("daskglm.penalties.penalty.AT_ONCE", 100)
     model = fit(X, y, C)
     assert model.report_.passes == known.report_.passes
     assert model.report_.objective == pytest.approx(known.report_.objective, rel=1e-12)
