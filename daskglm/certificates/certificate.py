@@ -106,7 +106,7 @@ class TangentCertificate:
             gap = point.relative_gap
         looks = gap > self.tol and math.isinf(point.near)
         # without the constants' part: is the point near enough?
-        if looks and bounds.nominal(replace(point, near=0.0)) <= self.tol * point.value:
+        if looks and bounds.free.at_best(point).nominal_bound <= self.tol * point.value:
             point = bounds.with_near_constants(point)
             gap = point.relative_gap
         if not gap > self.tol or math.isinf(point.near) or not gap < 0.5 * self.settled:
@@ -121,7 +121,7 @@ class TangentCertificate:
         """
         bounds, norm = self.bounds, point.gradient_norm
         wanted, small = self.tol * point.value, self.tol * self.start
-        near = norm <= small or bounds.nominal(point) <= wanted
+        near = norm <= small or point.nominal_bound <= wanted
         # where the gradient would end the fit a proof is tried once more
         fallen = norm <= FALLEN * self.looked or norm <= small < self.looked
         if not (near and fallen):

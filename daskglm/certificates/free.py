@@ -71,11 +71,19 @@ class Free:
 
         What thresholds add is by curvatures, which a survey lowers, too.
         """
-        return self._exact(replace(point, near=0.0)) <= wanted
+        return self._exact(self.at_best(point)) <= wanted
+
+    def at_best(self, point: Point) -> Point:
+        """Return the point as if all that nothing holds, constants too, were the best there is.
+
+        Where there is nothing of that kind it is the same point, whose bounds are known.
+        """
+        held = self.objective.size == self.objective.n_features and self.objective.penalty.is_held
+        return point if held else replace(point, near=0.0)
 
     def _exact(self, point: Point) -> float:
         """Return the bound of exact arithmetic."""
-        nominal = self.bounds.nominal(point)
+        nominal = point.nominal_bound
         if point.hessian is None:
             return nominal
         by_hessian = self.bounds.rounding.by_hessian

@@ -279,7 +279,7 @@ class FreeBlock(Free):
             return False
         if self._exact(point) <= wanted:
             return True
-        settled = replace(point, near=0.0)
+        settled = self.at_best(point)
         return self._exact(settled) <= HIDDEN * self.bounds.of(settled)
 
     def settled(

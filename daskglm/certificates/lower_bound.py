@@ -56,15 +56,15 @@ def lower_bound(tangent: Tangent, kinks: Kinks) -> float:
         For vectors of features, without the intercept.
     """
     g, error = tangent.gradient, tangent.error
-    most = kinks.most_share(g, tangent.curvature, error)
+    columns = kinks.over(g, error)
+    most = kinks.most_share(g, tangent.curvature, error, columns)
     # where losses vanish: value less gradient times coefficients
-    live = np.flatnonzero(tangent.at)
+    live = np.flatnonzero(tangent.at != 0.0)
     at = tangent.at[live]
     constant = tangent.value - float(g[live] @ at) - tangent.loose
     constant -= float(error[live] @ np.abs(at))
 
     # others have a conjugate of zero for every c up to that
-    columns = np.flatnonzero(np.abs(g) + error > kinks.strengths)
     columns = columns[tangent.curvature[columns] > 0.0]
     if kinks.is_bounded:
         bounded = np.flatnonzero(np.isfinite(kinks.lower) | np.isfinite(kinks.upper))

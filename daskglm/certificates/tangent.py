@@ -235,14 +235,15 @@ class ByTangent(Bounds):
         objective, rounding = self.objective, self.rounding
         d, squares = objective.n_features, rounding.squares
         if error is EXACT:
-            return np.zeros(d), 0.0, 0.0
+            return np.broadcast_to(0.0, d), 0.0, 0.0
         # losses are added up as slopes are, and are off by errors of margins
         slopes = error.adding / (rounding.terms * UNIT)
         given, error = error, rounding.of_random_signs(error)
         of_value = error.adding / max(slopes, 1e-300) * abs(value)
         of_value += slopes * rounding.margin_error(point.w)
         constant = error.adding + error.slopes
-        off = np.full(d, 2.0 * constant if centred else constant) * rounding.columns
+        # where one number bounds all columns it is stored once
+        off = np.broadcast_to((2.0 * constant if centred else constant) * rounding.columns, d)
         evaluated = point.prediction is None
         if squares is not None and evaluated and math.isfinite(self.loss.smoothness):
             # by Cauchy and Schwarz, with sums of squares of columns, margins' errors, slopes

@@ -7,7 +7,6 @@ from numba import njit
 
 from daskglm.system.compiled import compiled
 
-REASSOCIATE = {"contract", "reassoc", "nsz"}
 # Share of the residual before that a sweep may leave. Where more is left columns are correlated,
 # and conjugate gradients get on faster. Chosen.
 SLOW = 0.6
@@ -34,19 +33,32 @@ def _residual(v, slope, strength, lower, upper):  # type: ignore[no-untyped-def]
     return 0.0
 
 
-@njit(nogil=True, fastmath=REASSOCIATE)
+@njit(nogil=True)
 def _along(columns, rows, j):  # type: ignore[no-untyped-def]
-    """Return what margins have changed of the slope by a coefficient, and the rows read for it."""
+    """Return what margins have changed of the slope by a coefficient, and the rows read for it.
+
+    By four sums in a fixed order: sums in any order are compiled to gathers of eight rows, with
+    which sweeps took 1.3 to 1.6 times as long (texts, rows of 12 values, rcv1_binary, 2026-11-28).
+    """
     pointers, places, values = columns
-    change = 0.0
+    change, second, third, fourth = 0.0, 0.0, 0.0, 0.0
     if j == len(pointers) - 1:
         for i in range(len(rows)):
             change += rows[i, 0] * rows[i, 1]
         return change, len(rows)
-    for p in range(pointers[j], pointers[j + 1]):
-        row = rows[np.uint64(places[p])]
-        change += values[p] * (row[0] * row[1])
-    return change, pointers[j + 1] - pointers[j]
+    first, end = pointers[j], pointers[j + 1]
+    whole = first + (end - first) // 4 * 4
+    for p in range(first, whole, 4):
+        a, b = np.uint64(places[p]), np.uint64(places[p + 1])
+        c, d = np.uint64(places[p + 2]), np.uint64(places[p + 3])
+        change += values[p] * (rows[a, 0] * rows[a, 1])
+        second += values[p + 1] * (rows[b, 0] * rows[b, 1])
+        third += values[p + 2] * (rows[c, 0] * rows[c, 1])
+        fourth += values[p + 3] * (rows[d, 0] * rows[d, 1])
+    for p in range(whole, end):
+        a = np.uint64(places[p])
+        change += values[p] * (rows[a, 0] * rows[a, 1])
+    return (change + second) + (third + fourth), end - first
 
 
 @njit(nogil=True)

@@ -125,13 +125,19 @@ class Point:
         found: np.ndarray = self.objective.residual(self)
         return found
 
-    @property
+    @cached_property
     def gradient_norm(self) -> float:
-        """Norm of the residual. Cost: nothing."""
-        if self.norms is None:
-            with np.errstate(over="ignore"):  # far out
-                return float(np.linalg.norm(self.residual))
-        return math.hypot(*self.norms[1])
+        """Norm of the residual. Cost: nothing.
+
+        It is known without the residual: of a million features that is as large as some rows.
+        """
+        if self.norms is not None:
+            return math.hypot(*self.norms[1])
+        objective = self.objective
+        with np.errstate(over="ignore"):  # far out
+            if objective.penalty.is_smooth or self.gradient is NO_GRADIENT:
+                return float(np.linalg.norm(self.gradient))
+            return objective.penalty.kinks.residual_norm(self.w, self.gradient)
 
     def distance(self, other: Point) -> float:
         """Norm of the difference of the coefficients. Cost: nothing."""
@@ -214,6 +220,12 @@ class Point:
         It is infinite for points without one. Cost: nothing.
         """
         return math.inf if self.hessian is None else float(self.objective.bounds.by_hessian(self))
+
+    @cached_property
+    def nominal_bound(self) -> float:
+        """`Bounds.nominal` of this point, which several ask for. Cost: nothing."""
+        found: float = self.objective.bounds.nominal(self)
+        return found
 
     @cached_property
     def tangent_bound(self) -> float:

@@ -294,8 +294,7 @@ class Objective:
         Cost: nothing.
         """
         quadratic, kinks = self.penalty.quadratic, self.penalty.kinks
-        penalty, gradient = quadratic.value_and_gradient(w)
-        gradient += self.C * sums.gradient
+        penalty, gradient = self.penalty.smooth_part(w, sums.gradient, self.C)
         diagonals = hessian = None
         if sums.diagonal is not None:
             diagonals = self.C * sums.diagonal + quadratic.diagonal(self.size)

@@ -6,6 +6,7 @@ A group of one coefficient has the penalty lam |w_j|, so the lasso is the case w
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -87,6 +88,8 @@ class Kinks:
     @cached_property
     def is_grouped(self) -> np.ndarray:
         """Which coefficients are in a group, (size,)."""
+        if not self.groups:
+            return np.broadcast_to(False, len(self.strengths))
         found = np.zeros(len(self.strengths), bool)
         found[self.members] = True
         return found
@@ -111,7 +114,10 @@ class Kinks:
         """Return the penalty at w, which is within the bounds."""
         if self.is_empty:
             return 0.0
-        return float(self.strengths @ np.abs(w)) + float(self.group_strengths @ self.group_norms(w))
+        # of long vectors few entries are not zero
+        live = np.flatnonzero(w != 0.0) if len(w) > AT_ONCE else slice(None)
+        entries = float(self.strengths[live] @ np.abs(w[live]))
+        return entries + float(self.group_strengths @ self.group_norms(w))
 
     def residual(self, w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
         """Return the shortest subgradient at w of this plus a smooth function.
@@ -129,9 +135,8 @@ class Kinks:
             Zero where w is the minimum.
         """
         found = np.empty_like(gradient)
-        for first in range(0, len(w), AT_ONCE):
-            run = slice(first, first + AT_ONCE)
-            found[run] = self._residual_of_run(w[run], gradient[run], run)
+        for run, part in self._runs(w, gradient):
+            found[run] = part
         if self.groups:
             norms, slopes = self.group_norms(w), self.group_norms(gradient)
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -143,14 +148,43 @@ class Kinks:
             found[m] = self._spread(kept) * gradient[m] + self._spread(pulled) * w[m]
         return found
 
+    def residual_norm(self, w: np.ndarray, gradient: np.ndarray) -> float:
+        """Return the norm of `residual`, without making it where there are no groups."""
+        if self.groups:
+            return float(np.linalg.norm(self.residual(w, gradient)))
+        parts = [np.linalg.norm(part) for _, part in self._runs(w, gradient)]
+        return float(np.linalg.norm(parts))
+
+    def violated(self, w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        """Return where `residual` is not zero, (size,) of bool."""
+        if self.groups:
+            return self.residual(w, gradient) != 0.0
+        found = np.empty(len(w), bool)
+        for run, part in self._runs(w, gradient):
+            found[run] = part != 0.0
+        return found
+
+    def _runs(self, w: np.ndarray, gradient: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        """Iterate over runs of coefficients with what `_residual_of_run` returns for each."""
+        for first in range(0, len(w), AT_ONCE):
+            run = slice(first, first + AT_ONCE)
+            yield run, self._residual_of_run(w[run], gradient[run], run)
+
     def _residual_of_run(self, w: np.ndarray, gradient: np.ndarray, run: slice) -> np.ndarray:
         """Return the entries of `residual` in a run, of coefficients in no group."""
         strengths = self.strengths[run]
+        if not self.is_bounded:
+            # where coefficients are zero the slope less its strength; most of many are
+            found = np.fmax(gradient - strengths, 0.0)
+            found += np.fmin(gradient + strengths, 0.0)
+            live = np.flatnonzero(w != 0.0)
+            pulled = gradient[live] + np.sign(w[live]) * strengths[live]
+            found[live] = np.where(np.isnan(pulled), 0.0, pulled)
+            return found
         low = gradient + np.where(w > 0.0, strengths, -strengths)
         high = gradient + np.where(w < 0.0, -strengths, strengths)
-        if self.is_bounded:
-            low[w <= self.lower[run]] = -np.inf
-            high[w >= self.upper[run]] = np.inf
+        low[w <= self.lower[run]] = -np.inf
+        high[w >= self.upper[run]] = np.inf
         return np.where(low > 0.0, low, np.where(high < 0.0, high, 0.0))
 
     def free(self, w: np.ndarray) -> np.ndarray:
@@ -258,10 +292,25 @@ class Kinks:
         values[~np.isfinite(values)] = np.inf  # not held, or beyond numbers: nothing is proved
         return values, slopes
 
-    def most_share(self, gradient: np.ndarray, curvature: np.ndarray, error: np.ndarray) -> float:
-        """Return the largest c in [0, 1] for which `conjugate` of -c gradient can be finite."""
-        size = np.abs(gradient) + error
-        over = np.flatnonzero(size > self.strengths)  # few, near the optimum
+    def over(self, gradient: np.ndarray, error: np.ndarray) -> np.ndarray:
+        """Return the coefficients whose slopes may be above their strengths.
+
+        Near the optimum they are few, and nothing as long as the vectors is made to find them.
+        """
+        found = [np.empty(0, np.int64)]
+        for first in range(0, len(gradient), AT_ONCE):
+            run = slice(first, first + AT_ONCE)
+            size = np.abs(gradient[run]) + error[run]
+            found.append(first + np.flatnonzero(size > self.strengths[run]))
+        return np.concatenate(found)
+
+    def most_share(
+        self, gradient: np.ndarray, curvature: np.ndarray, error: np.ndarray, over: np.ndarray
+    ) -> float:
+        """Return the largest c in [0, 1] for which `conjugate` of -c gradient can be finite.
+
+        `over` are the coefficients that `over` finds.
+        """
         over = over[(curvature[over] == 0.0) & ~self.is_grouped[over]]
         if self.is_bounded:
             # a bound on the side to which the linear function falls holds a coefficient
@@ -270,7 +319,8 @@ class Kinks:
             over = over[falls_up | falls_down]
         shares = [1.0]
         if len(over):
-            shares.append(float((self.strengths[over] / size[over]).min()))
+            size = np.abs(gradient[over]) + error[over]
+            shares.append(float((self.strengths[over] / size).min()))
         if self.groups:
             norms = self.group_norms(gradient) + self.group_norms(error)
             big = norms > self.group_strengths
@@ -278,6 +328,15 @@ class Kinks:
                 shares.append(float((self.group_strengths[big] / norms[big]).min()))
         # some roundings less, so that the products stay within
         return min(shares) * (1.0 - 1e-14) if len(shares) > 1 else 1.0
+
+    def times(self, share: float) -> Kinks:
+        """Return the same with all strengths times a share."""
+        shares = np.broadcast_to(share, len(self.strengths))
+        return replace(
+            self,
+            strengths=_each(np.multiply, self.strengths, shares),
+            group_strengths=share * self.group_strengths,
+        )
 
     def restricted(self, columns: np.ndarray, size: int) -> Kinks:
         """Return the same for vectors of some features, whole groups of them.

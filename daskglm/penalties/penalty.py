@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from daskglm.core.summation import AT_ONCE
 from daskglm.penalties.kinks import Kinks
 from daskglm.penalties.ridge import Ridge
 from daskglm.penalties.tikhonov import Tikhonov
@@ -107,6 +108,17 @@ class Penalty:
     def value(self, w: np.ndarray) -> float:
         """Return the penalty at w, which is within the bounds."""
         return self.quadratic.value(w) + self.kinks.value(w) if self.n_features else 0.0
+
+    def smooth_part(self, w: np.ndarray, losses: np.ndarray, C: float) -> tuple[float, np.ndarray]:
+        """Return the quadratic part at w, and its gradient with C times that of the losses.
+
+        `losses` is lost where it is long and there is no quadratic part: no other is made then.
+        """
+        if self.quadratic.largest > 0.0 or len(w) <= AT_ONCE or not losses.flags.writeable:
+            value, gradient = self.quadratic.value_and_gradient(w)
+            gradient += C * losses
+            return value, gradient
+        return 0.0, np.multiply(losses, C, out=losses)
 
     def held(self, features: np.ndarray) -> Penalty:
         """Return it with some features at zero, or as near to it as their bounds allow.

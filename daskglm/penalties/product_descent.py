@@ -196,30 +196,36 @@ class _Model:
 
         Conjugate gradients are preconditioned by the diagonal.
         """
-        scale = self.scale[free]
-        step, change = np.zeros_like(self.v), np.zeros_like(self.v)
+        scale, here = self.scale[free], self.v[free]
+        kinked = self.kinks.strengths[free] > 0.0
+        step, change = np.zeros(len(free)), np.zeros_like(self.v)
         residual = -(self.slope + self.kinks.gradient(self.v))[free]
         z = residual / scale
-        direction = np.zeros_like(self.v)
-        direction[free] = z
+        # all that is about free coefficients only is kept for these: they may be few
+        direction, whole = z.copy(), np.zeros_like(self.v)
         square = float(z @ residual)
         goal = max(CG_SHARE * np.sqrt(square), 0.3 * wanted)
         for _ in range(MOST_PRODUCTS):
-            if np.sqrt(square) <= goal or self._crossed(free, step) > MOST_CROSSED * len(free):
+            crossed = np.count_nonzero(kinked & (here * (here + step) < 0.0))
+            if np.sqrt(square) <= goal or crossed > MOST_CROSSED * len(free):
                 break
-            times = self.product(direction)
-            along = times + self.kinks.hessian_vector(self.v, direction)
+            whole[free] = direction
+            times = self.product(whole)
+            along = times[free]
+            if self.kinks.groups:
+                along += self.kinks.hessian_vector(self.v, whole)[free]
             curvature = float(direction @ along)
-            if not curvature > FLAT * float(direction[free] @ (scale * direction[free])):
+            if not curvature > FLAT * float(direction @ (scale * direction)):
                 break
             alpha = square / curvature
             step += alpha * direction
             change += alpha * times
-            residual -= alpha * along[free]
+            residual -= alpha * along
             z = residual / scale
             square, before = float(z @ residual), square
-            direction[free] = z + square / before * direction[free]
-        return step, change
+            direction = z + square / before * direction
+        whole[free] = step
+        return whole, change
 
     def _first_kink(self, free: np.ndarray, step: np.ndarray) -> float:
         """Return the share of a step, one at most, at which it first comes to a kink or a bound."""
@@ -233,12 +239,6 @@ class _Model:
             if beyond.any():
                 shares.append(float(((bound - here)[beyond] / step[beyond]).min()))
         return min(shares)
-
-    def _crossed(self, free: np.ndarray, step: np.ndarray) -> int:
-        """Return how many of the free coefficients a step takes across zero, if that is a kink."""
-        here = self.v[free]
-        crossed = (self.kinks.strengths[free] > 0.0) & (here * (here + step[free]) < 0.0)
-        return int(np.count_nonzero(crossed))
 
     def _kept_on_side(self, free: np.ndarray, to: np.ndarray) -> np.ndarray:
         """Return the point with free coefficients zero that have crossed it, within the bounds."""

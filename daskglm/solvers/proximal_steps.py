@@ -232,7 +232,7 @@ def _share_left(point: Point, tol: float, before: Point | None) -> float:
 
 def _share_wanted(point: Point, wanted: float) -> float:
     """Return the share of the residual below which the bound at a model's minimum is `wanted`."""
-    return ENOUGH * min(wanted / max(point.objective.bounds.nominal(point), 1e-300), COARSEST)
+    return ENOUGH * min(wanted / max(point.nominal_bound, 1e-300), COARSEST)
 
 
 def change_of_model(objective: Objective, point: Point, found: Minimum) -> float:

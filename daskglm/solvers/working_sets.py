@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -88,7 +87,7 @@ def with_working_sets(
         part = kept.restriction(objective, columns, last=last)
         wanted = 0.3 * tol * point.value
         if not last:
-            wanted = max(SET_SHARE * min(objective.bounds.nominal(point), point.value), wanted)
+            wanted = max(SET_SHARE * min(point.nominal_bound, point.value), wanted)
         small = _solved(part, part.take(point.w), wanted, tol, products, last=last)
         trial = part.at_whole(small, point)
         # near the optimum values no longer tell, but gradients do
@@ -138,7 +137,8 @@ def _is_full(point: Point, size: int) -> bool:
 
 def _misses_few(part: Restriction[Objective], point: Point) -> bool:
     """Return whether few features outside of a working set violate optimality at a point."""
-    outside = point.residual[: part.whole.n_features] != 0.0
+    d = part.whole.n_features
+    outside = part.whole.penalty.feature_kinks.violated(point.w[:d], point.gradient[:d])
     outside[part.columns] = False
     return bool(np.count_nonzero(outside) <= FEW_NEW * np.count_nonzero(point.w))
 
@@ -179,7 +179,7 @@ def _solved(
         point = iterate.point
         values.append(point.value)
         gained = values[0] - values[-1]
-        if len(values) > 1 and objective.bounds.nominal(point) <= wanted:
+        if len(values) > 1 and point.nominal_bound <= wanted:
             break
         if last or len(values) == 1:
             continue
@@ -206,10 +206,8 @@ def working_set(objective: Objective, point: Point, room: int, near: float = 1.0
     (k,) int array, in increasing order, with whole groups.
     """
     kinks, d = objective.penalty.feature_kinks, objective.n_features
-    weaker = replace(
-        kinks, strengths=near * kinks.strengths, group_strengths=near * kinks.group_strengths
-    )
-    residual = np.abs(weaker.residual(point.w[:d], point.gradient[:d]))
+    residual = kinks.times(near).residual(point.w[:d], point.gradient[:d])
+    np.abs(residual, out=residual)
     if kinks.groups:
         norms = kinks.group_norms(residual) / np.sqrt(np.diff(kinks.pointers))
         residual[kinks.members] = np.repeat(norms, np.diff(kinks.pointers))

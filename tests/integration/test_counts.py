@@ -333,6 +333,31 @@ def test_dual_ascent_on_one_hot_rows_keeps_to_nine_vectors():
     assert peak <= 9.5 * 8 * n
 
 
+def test_an_l1_fit_of_many_columns_keeps_to_six_and_a_half_vectors():
+    """Coefficients and gradients of two points, the origin, and one to work with; copies are small."""
+    rng = np.random.default_rng(4)
+    n, d = 2_000, 600_000
+    X = sp.csr_matrix(
+        (np.ones(20 * n, np.float32), rng.integers(0, d, 20 * n), np.arange(0, 20 * n + 1, 20)),
+        (n, d),
+    )
+    X.sum_duplicates()
+    X.data[:] = 1.0
+    y = rng.integers(0, 2, n)
+    C = 1.0 / (0.3 * np.abs(X.T @ (y - 0.5)).max())
+    fit = {"l1_ratio": 1.0, "fit_intercept": False, "C": C, "n_jobs": 1}
+    daskglm.fit(X, y, solver="proximal_newton", **fit)
+    tracemalloc.start()
+    try:
+        report = daskglm.fit(X, y, solver="proximal_newton", tol=1e-6, **fit).report_
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert report.converged
+    assert report.n_iter > 1
+    assert peak <= 6.5 * 8 * d  # 9.8 when residuals were kept
+
+
 class Distant(Local):
     """Answers as slowly as if every request went to workers far away."""
 

@@ -136,6 +136,50 @@ def test_residual_is_zero_where_a_subgradient_is():
     np.testing.assert_allclose(part.residual(w, away), expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_norm_and_places_of_residuals_are_those_of_the_vector(kind, monkeypatch):
+    monkeypatch.setattr("daskglm.penalties.kinks.AT_ONCE", 4)
+    part, rng = terms(**kind), np.random.default_rng(5)
+    for _ in range(20):
+        w = part.clip(rng.standard_normal(6) * (rng.random(6) < 0.5))
+        gradient = rng.standard_normal(6)
+        residual = part.residual(w, gradient)
+        assert part.residual_norm(w, gradient) == pytest.approx(np.linalg.norm(residual))
+        np.testing.assert_array_equal(part.violated(w, gradient), residual != 0.0)
+
+
+def test_a_slope_that_is_not_a_number_has_no_residual():
+    part = terms()
+    nothing = np.full(6, math.nan)
+    for w in (np.zeros(6), np.ones(6)):
+        assert part.residual(w, nothing).tolist() == [0.0] * 6
+
+
+def test_the_value_of_long_vectors_is_that_of_short_ones(monkeypatch):
+    part, w = terms(), np.array([0.0, -2.0, 0.0, 0.0, 3.0, 1.0])
+    known = part.value(w)
+    monkeypatch.setattr("daskglm.penalties.kinks.AT_ONCE", 4)
+    assert part.value(w) == pytest.approx(known)
+
+
+def test_over_are_the_slopes_that_may_be_above_their_strengths(monkeypatch):
+    monkeypatch.setattr("daskglm.penalties.kinks.AT_ONCE", 4)
+    part = terms()  # strengths 0, 0.5, 2, 0.5, 1 and 0
+    gradient = np.array([0.0, -0.6, 1.9, 0.4, -0.9, 0.1])
+    error = np.array([0.0, 0.0, 0.05, 0.2, 0.05, 0.0])
+    assert part.over(gradient, error).tolist() == [1, 3, 5]
+
+
+def test_times_multiplies_all_strengths_and_keeps_bounds():
+    part = terms(bounded=True, grouped=True).times(0.5)
+    assert part.strengths.tolist() == [0.0, 0.25, 1.0, 0.25, 0.0, 0.0]
+    assert part.group_strengths.tolist() == [0.4]
+    assert part.upper[:3].tolist() == [0.4, 0.5, 3.0]
+    alike = Kinks(*(np.broadcast_to(value, 6) for value in (2.0, -np.inf, np.inf))).times(0.9)
+    assert alike.strengths.strides == (0,), "one number is stored once"
+    assert alike.strengths.tolist() == [1.8] * 6
+
+
 def test_residual_of_a_coefficient_between_equal_bounds_is_zero():
     part = Kinks(np.zeros(1), np.full(1, 0.5), np.full(1, 0.5))
     assert part.residual(np.array([0.5]), np.array([3.0])) == 0.0
@@ -220,7 +264,7 @@ def test_most_share_is_the_largest_with_a_finite_conjugate(kind):
         gradient, error = rng.standard_normal(6), 0.1 * rng.random(6)
         gradient[0] *= rng.random() < 0.3  # which nothing holds from above
         error[0] = 0.0
-        c = part.most_share(gradient, curvature, error)
+        c = part.most_share(gradient, curvature, error, part.over(gradient, error))
         assert 0.0 <= c <= 1.0
         assert math.isfinite(maximum(part, -c * gradient, curvature, c * error))
         if c < 1.0:

@@ -7,6 +7,8 @@ import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
 import daskglm
+from daskglm.certificates.rounding import EXACT
+from daskglm.certificates.tangent import ByTangent
 from daskglm.core.column_requests import ColumnSweeps
 from daskglm.core.view import ALL
 from daskglm.engines.local import Local
@@ -98,6 +100,33 @@ def test_passes_to_a_proved_1e_7(data, monkeypatch, share, most):
     without = fit(X, y, C)
     assert ours.report_.passes < without.report_.passes
     assert ours.report_.objective == pytest.approx(without.report_.objective, rel=2 * TOL)
+
+
+def test_each_point_of_all_features_is_bounded_at_most_twice(data, monkeypatch):
+    X, y = data
+    asked, by_tangent = [], ByTangent.by_tangent
+
+    def note(self, point, error):
+        if self.objective.n_features == X.shape[1]:
+            asked.append((point.token, error is EXACT))
+        return by_tangent(self, point, error)
+
+    monkeypatch.setattr(ByTangent, "by_tangent", note)
+    report = fit(X, y, strength(X, y, 0.01)).report_
+    assert report.converged
+    assert len({token for token, _ in asked}) > 2, "points of all features are bounded"
+    assert len(asked) == len(set(asked)), "with roundings and without them, once each"
+
+
+def test_gradients_of_long_vectors_take_the_place_of_sums(data, monkeypatch):
+    X, y = data
+    C = strength(X, y, 0.02)
+    known = fit(X, y, C)
+    monkeypatch.setattr("daskglm.penalties.penalty.AT_ONCE", 100)
+    model = fit(X, y, C)
+    assert model.report_.passes == known.report_.passes
+    assert model.report_.objective == pytest.approx(known.report_.objective, rel=1e-12)
+    np.testing.assert_allclose(model.coef_, known.coef_, rtol=1e-9, atol=1e-12)
 
 
 @pytest.fixture
