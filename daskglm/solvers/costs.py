@@ -17,10 +17,10 @@ from __future__ import annotations
 ROW_SECONDS, BYTE_OF_ROW_SECONDS, SPARSE_SECONDS = 0.5e-8, 0.055e-9, 1.6e-9
 CACHED_FEATURES, REQUEST_SECONDS = 60_000, 5e-5
 # Stored values of a row for which forming the Hessian adds one more pass; Hessians cost the square
-# of a row's length. Dense rows of 28 to 1,500 features gave 14 to 38 (2026-11-28); sparse rows of 5 to 100 values, whose products are scattered one by one, 4 to 6
-# where the Hessian fits into a core's cache, up to so many features, then 4.2 (700 features) to 1.5
-# (1,500) (2026-11-23). Whole fits of 53 drawn problems took three quarters of what these means gave
-# (one thread, 2026-11-28).
+# of a row's length. Dense rows of 28 to 1,500 features gave 14 to 38 (2026-11-28); sparse rows of 5
+# to 100 values, whose products are scattered one by one, 4 to 6 where the Hessian fits into a
+# core's cache, up to so many features, then 4.2 (700 features) to 1.5 (1,500) (2026-11-23). Whole
+# fits of 53 drawn problems took three quarters of what these means gave (one thread, 2026-11-28).
 DENSE_HESSIAN_VALUES = 27.0
 SPARSE_HESSIAN_VALUES, LARGE_HESSIAN_VALUES, CACHED_HESSIAN = 7.0, 4.5, 500
 # With K margins a row: a pass in passes of one margin, for each of them; and what the Hessian adds,
@@ -76,8 +76,8 @@ LEAST_PAIRS, MOST_PAIRS, PAIR_VECTORS, PAIRS_SHARE = 8, 20, 4.0, 0.1
 EPOCH_VECTORS = 50.0
 # Seconds of a thread for an epoch of dual ascent: of a row, and of a stored value of dense rows,
 # beside reading them, and of sparse rows, which grows by as much with so many features. 66 to 175
-# ns for rows of 5 to 60 values, 150 to 300 of 220, 990 to 1,330 of 1,500; sparse ones 70 to 95 ns of
-# 10 values, 140 of 40, 220 of 100, and of 40 of a million features (one thread, 2026-11-28).
+# ns for rows of 5 to 60 values, 150 to 300 of 220, 990 to 1,330 of 1,500; sparse ones 70 to 95 ns
+# of 10 values, 140 of 40, 220 of 100, and of 40 of a million features (one thread, 2026-11-28).
 EPOCH_ROW_SECONDS, EPOCH_DENSE_SECONDS, EPOCH_SPARSE_SECONDS = 6e-8, 0.2e-9, 1.9e-9
 EPOCH_FEATURES = 1_000_000
 # Seconds of a round of messages: of every round, of every worker's two messages, and of every byte
