@@ -13,6 +13,7 @@ from daskglm.engines import local as engine
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.runner import WarmStart, objective_of, solve_one, start_of
 from daskglm.fitting.setup import loaded
+from daskglm.solvers import costs
 from tests.covering import covering, each_choice, first_by_default
 
 FAMILIES = ("poisson", "gamma", "tweedie(1.5)", "negative_binomial(0.5)", "binomial")
@@ -121,6 +122,7 @@ def test_optima_at_an_end_of_margins(cupy, monkeypatch, loss, solver, features):
 @pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs"])
 def test_vectors_on_the_device(cupy, monkeypatch, solver):
     monkeypatch.setattr(engine, "HOST_FEATURES", 0)
+    monkeypatch.setattr(costs, "MOST_PAIRS", 0)  # devices keep none
     X, y, _, offset = rows_of("poisson")
     options = {"offset": offset, "solver": solver, "tol": 1e-9}
     agree(*(fitted(X, y, "poisson", device=device, **options) for device in ("cpu", "cuda")))
