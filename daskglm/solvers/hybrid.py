@@ -141,7 +141,8 @@ def tron_then_newton(
     if not by_newton:
         workload = Workload.of(objective, tol)
         enough = newton_cost(workload) / workload.tron_product if automatic else math.inf
-        reason, last = yield from _up_to(enough, objective, tron(objective, w, tol=tol, **state))
+        steps = tron(objective, w, tol=tol, most=enough, **state)
+        reason, last = yield from _up_to(enough, objective, steps)
         if last is None or reason is not None:
             return reason or Reason.NO_PROGRESS
         # steps from a point that is not near turn rows on and off where curvature jumps

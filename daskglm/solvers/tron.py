@@ -48,6 +48,7 @@ def tron(
     w: np.ndarray,
     *,
     tol: float = 1e-6,
+    most: float = math.inf,
     radius: float | None = None,
     missed: float = SHARE,
     **state: Any,
@@ -65,10 +66,11 @@ def tron(
     tenth each: 118 drawn problems took 12 % fewer passes so, least squares half as many (2026-11).
     And products with one Hessian help to solve for the next step, see `SecantPairs`.
 
+    A system takes no more passes than are left of `most`, for another solver to go on from there.
     `radius`, `missed` and `state` are those of a solve to resume. Cost: 1 pass and 1 round per CG
     product, 1 of each per trial point; about 1 pass for a trial, and a sample's Hessian.
     """
-    first = radius is None
+    first, end = radius is None, objective.passes + most
     if objective.loss.is_quadratic:
         missed = 0.0
     if first:
@@ -82,7 +84,8 @@ def tron(
     yield _iterate(point, radius, missed, preconditioner)
     while True:
         before = objective.passes
-        taken = solve_in_region(point, M, radius, _share(point, tol, missed), preconditioner.pairs)
+        share, left = _share(point, tol, missed), max(end - before, 1.0)
+        taken = solve_in_region(point, M, radius, share, preconditioner.pairs, left)
         preconditioner.spent += objective.passes - before
 
         predicted = -0.5 * (taken.slope - taken.left)

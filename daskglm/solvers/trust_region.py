@@ -41,10 +41,12 @@ def solve_in_region(
     radius: float,
     share: float = SHARE,
     pairs: SecantPairs | None = None,
+    most: float = math.inf,
 ) -> RegionStep:
     """Solve the model of the objective around a point as `steihaug_cg` does, with pairs around M.
 
-    Engines that can solve it where the rows are do so, in one round, if M has an inverse.
+    Engines that can solve it where the rows are do so, in one round, if M has an inverse; they know
+    no `most` products.
     """
     there = point.objective.solves_trust_regions
     metric = None if not there else M.values if isinstance(M, Diagonal) else M.inverse
@@ -54,9 +56,9 @@ def solve_in_region(
             found = point.objective.trust_region_step(point, metric, radius, share)
             return RegionStep(*(found[name] for name in RegionStep._fields))
     if pairs is None:
-        return steihaug_cg(point.hessian_vector, point.gradient, M, radius, share)
+        return steihaug_cg(point.hessian_vector, point.gradient, M, radius, share, most)
     product = pairs.learning(point.hessian_vector)
-    return steihaug_cg(product, point.gradient, pairs.around(M), radius, share)
+    return steihaug_cg(product, point.gradient, pairs.around(M), radius, share, most)
 
 
 def steihaug_cg(
@@ -65,11 +67,12 @@ def steihaug_cg(
     M: Metric | QuasiNewton,
     radius: float,
     share: float = SHARE,
+    most: float = math.inf,
 ) -> RegionStep:
     """Minimise g's + s'Hs/2 for s'Ms <= radius^2 by conjugate gradients preconditioned by M.
 
     Ends at a share of the first residual in the norm of M^-1, on the border, or after max(d, 5)
-    products, as LIBLINEAR 2.30 does (Steihaug's rule at the border). Products of steps and
+    products, as LIBLINEAR 2.30 does (Steihaug's rule at the border), or `most` of them. Products of steps and
     directions with M follow from what the method has (Conn, Gould & Toint 2000, section 7.5.1).
     Cost: 1 pass per product.
     """
@@ -81,7 +84,7 @@ def steihaug_cg(
     goal = share * np.sqrt(zr)
     square, along, length = zr, 0.0, 0.0  # p'Mp, s'Mp and s'Ms of direction p and step s
     on_border = False
-    for _ in range(max(len(gradient), 5)):
+    for _ in range(int(min(max(len(gradient), 5), most))):
         if np.sqrt(zr) <= goal:
             break
         hd = product(direction)
