@@ -72,7 +72,7 @@ def steihaug_cg(
     """Minimise g's + s'Hs/2 for s'Ms <= radius^2 by conjugate gradients preconditioned by M.
 
     Ends at a share of the first residual in the norm of M^-1, on the border, or after max(d, 5)
-    products, as LIBLINEAR 2.30 does (Steihaug's rule at the border), or `most`. Products of steps and
+    products, as LIBLINEAR 2.30 does (Steihaug's rule at the border), or `most`. Those of steps and
     directions with M follow from what the method has (Conn, Gould & Toint 2000, section 7.5.1).
     Cost: 1 pass per product.
     """

@@ -158,8 +158,9 @@
 
     // Less where rows are nearly orthogonal.
     get rowRatio() {
-      const features = this.sparse ? Math.max(this.features, 1) : 1;
-      const apart = Math.max(1 - Math.sqrt(this.rows / features), 0) ** 2;
+      const features = this.sparse || this.jumps ? Math.max(this.features, 1) : 1;
+      const rows = this.jumps ? costs.CURVED_ROWS * this.rows : this.rows;
+      const apart = Math.max(1 - Math.sqrt(rows / features), 0) ** 2;
       return Number.isFinite(this.ratio) ? this.ratio / (1 + apart * this.ratio) : this.ratio;
     }
 
