@@ -207,9 +207,10 @@ class Workload:
         (1 - sqrt(n / d))^2 of a row's square (Marchenko & Pastur 1967). Dense rows are seldom so.
         Of squared hinges only rows with curvature count, dense ones too.
         """
-        n, d = self.summary.n_rows, max(self.n_features, 1) if self.summary.sparse else 1
+        features = max(self.n_features, 1)
+        n, d = float(self.summary.n_rows), features if self.summary.sparse else 1
         if self.jumps:
-            n, d = costs.CURVED_ROWS * n, max(self.n_features, 1)
+            n, d = costs.CURVED_ROWS * n, features
         apart = max(1.0 - math.sqrt(n / d), 0.0) ** 2
         ratio = self.curvature_ratio
         return ratio / (1.0 + apart * ratio) if math.isfinite(ratio) else ratio
