@@ -130,7 +130,10 @@ LOSSES = {
 @pytest.mark.parametrize("loss", LOSSES)
 def test_other_losses(loss, solver):
     y = TARGETS[LOSSES[loss]]
-    assert_alike(lambda given: daskglm.fit(given, y, loss=loss, solver=solver, tol=1e-10))
+    assert_alike(
+        lambda given: daskglm.fit(given, y, loss=loss, solver=solver, tol=1e-10),
+        atol=5e-6 if solver == "tron" else 1e-9,  # how many pairs are kept depends on the storage
+    )
 
 
 @pytest.mark.slow
