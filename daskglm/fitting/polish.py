@@ -64,7 +64,7 @@ def _is_wanted(objective: Objective, point: Point, rough: bool) -> bool:
     rough solvers. A Newton step has found the optimum of a quadratic already.
     """
     loss = objective.loss
-    smooth = math.isfinite(loss.self_concordance) or loss.continuous_curvature
+    smooth = loss.has_smooth_curvature
     if point.hessian is None and rough:
         return smooth
     bare = smooth and not objective.is_penalised and point.hessian is not None

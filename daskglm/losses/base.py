@@ -266,10 +266,14 @@ class Loss:
         return self.convex and math.isfinite(min(self.smoothness, self.self_concordance))
 
     @property
+    def has_smooth_curvature(self) -> bool:
+        """Whether curvatures are known to change gradually with a margin."""
+        return math.isfinite(self.self_concordance) or self.continuous_curvature
+
+    @property
     def jumps(self) -> bool:
         """Whether curvatures jump where a margin passes a corner, as those of squared hinges do."""
-        smooth = math.isfinite(self.self_concordance) or self.continuous_curvature
-        return self.differentiable and self.family is None and not smooth
+        return self.differentiable and self.family is None and not self.has_smooth_curvature
 
     def expected_curvature(self, mean: float) -> float:
         """Return the curvature to be expected of a row with this mean of its target.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from typing import Any
 
@@ -59,9 +58,7 @@ class LimitedMemory:
             floor = 1e-12 * max(float(point.diagonal.max()), 1e-300)
             # where curvature jumps, rows beyond the corner of a loss may come back: later diagonals
             # below a tenth of this one are not believed. Chosen.
-            loss = objective.loss
-            smooth = math.isfinite(loss.self_concordance) or loss.continuous_curvature
-            share = 0.0 if smooth else 0.1
+            share = 0.0 if objective.loss.has_smooth_curvature else 0.1
             self.least = np.maximum(share * point.diagonal, floor)
             self.diagonal = np.maximum(point.diagonal, self.least)
         else:

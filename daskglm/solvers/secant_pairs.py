@@ -23,7 +23,8 @@ class SecantPairs:
 
     The Hessians of a Newton method change little from point to point, so the inverse BFGS matrix of
     the last system's pairs preconditions the next (Morales & Nocedal 2000), and the step that was
-    taken, with the change of the gradient over it, tells what did change. Devices keep none.
+    taken, with the change of the gradient over it, tells what did change. None where
+    vectors are on a device.
 
     Parameters
     ----------
