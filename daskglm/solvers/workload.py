@@ -196,8 +196,20 @@ class Workload:
     @property
     def decades(self) -> float:
         """Decimal logarithm of 1 + the curvature ratio, up to where problems get no harder."""
-        most = costs.MOST_JUMP_DECADES if self.jumps else costs.MOST_DECADES
+        most = costs.MOST_DECADES
+        if self.jumps:
+            most += (costs.MOST_JUMP_DECADES - most) * self.want_of_rows
         return min(math.log10(1.0 + self.curvature_ratio), most)
+
+    @property
+    def want_of_rows(self) -> float:
+        """1 with as many rows as features, or fewer, down to 0: whether jumps make steps more."""
+        return max(1.0 - self.decades_of_rows / costs.SMOOTHING_DECADES, 0.0)
+
+    @property
+    def decades_of_rows(self) -> float:
+        """Decimal logarithm of the rows for each feature, 0 where they are fewer."""
+        return math.log10(max(self.summary.n_rows / max(self.n_features, 1), 1.0))
 
     @property
     def row_ratio(self) -> float:
@@ -223,14 +235,14 @@ class Workload:
         if self.starts_at_levels:
             return costs.LEVEL_STEPS
         if self.jumps:
-            return costs.JUMP_STEPS + costs.JUMP_STEPS_PER_DECADE * self.decades
+            each = costs.JUMP_STEPS_PER_DECADE * self.want_of_rows
+            return costs.JUMP_STEPS + each * self.decades
         return costs.NEWTON_STEPS + costs.STEPS_PER_DECADE * self.decades
 
     @property
     def tron_passes(self) -> float:
         """Work of TRON, in passes: by the curvature ratio, less with many rows for each feature."""
-        rows = math.log10(max(self.summary.n_rows / max(self.n_features, 1), 1.0))
-        power = max(costs.TRON_POWER - costs.TRON_POWER_LESS * rows, 0.0)
+        power = max(costs.TRON_POWER - costs.TRON_POWER_LESS * self.decades_of_rows, 0.0)
         ratio = costs.TRON_RATIO * (10.0**self.decades - 1.0)
         passes = costs.TRON_PASSES * (1.0 + ratio) ** power
         return passes * (costs.QUADRATIC_SHARE if self.quadratic else 1.0) * self.tron_product

@@ -64,8 +64,15 @@
     }
     get passSeconds() { return costs.REQUEST_SECONDS + this.rowsSeconds; }
     get rowsShare() { return this.rowsSeconds / this.passSeconds; }
+    get decadesOfRows() {
+      return Math.log10(Math.max(this.rows / Math.max(this.features, 1), 1));
+    }
+    get wantOfRows() { return Math.max(1 - this.decadesOfRows / costs.SMOOTHING_DECADES, 0); }
     get decades() {
-      const most = this.jumps ? costs.MOST_JUMP_DECADES : costs.MOST_DECADES;
+      const more = this.jumps
+        ? (costs.MOST_JUMP_DECADES - costs.MOST_DECADES) * this.wantOfRows
+        : 0;
+      const most = costs.MOST_DECADES + more;
       return Math.min(Math.log10(1 + this.ratio), most);
     }
 
@@ -130,7 +137,7 @@
     newton() {
       if (this.features > costs.LARGEST_HESSIAN) return Infinity;
       const usual = this.jumps
-        ? costs.JUMP_STEPS + costs.JUMP_STEPS_PER_DECADE * this.decades
+        ? costs.JUMP_STEPS + costs.JUMP_STEPS_PER_DECADE * this.wantOfRows * this.decades
         : costs.NEWTON_STEPS + costs.STEPS_PER_DECADE * this.decades;
       const steps = this.quadratic ? costs.QUADRATIC_STEPS : usual;
       if (this.isSmall || (!this.samples && this.features <= costs.FEW_FEATURES)) return steps;
@@ -149,8 +156,7 @@
     }
 
     tron() {
-      const rows = Math.log10(Math.max(this.rows / Math.max(this.features, 1), 1));
-      const power = Math.max(costs.TRON_POWER - costs.TRON_POWER_LESS * rows, 0);
+      const power = Math.max(costs.TRON_POWER - costs.TRON_POWER_LESS * this.decadesOfRows, 0);
       const ratio = costs.TRON_RATIO * (10 ** this.decades - 1);
       const passes = costs.TRON_PASSES * (1 + ratio) ** power;
       return passes * (this.quadratic ? costs.QUADRATIC_SHARE : 1) * this.tronProduct;

@@ -141,3 +141,11 @@ def test_squared_hinges_of_few_rows_are_for_dual_ascent(sparse):
     )
     assert few.row_ratio < 20.0
     assert many.row_ratio == 1e4
+
+
+def test_squared_hinges_of_many_rows_take_few_hessians_whatever_the_ratio():
+    """With 100 rows a feature drawn ones took 2 to 6 of them, where 9 to 15 were foreseen."""
+    few, many = (workload(n=n, d=100, jumps=True, curvature_ratio=1e6) for n in (100, 10_000))
+    assert few.newton_steps > 10.0
+    assert many.newton_steps == costs.JUMP_STEPS
+    assert many.decades == costs.MOST_DECADES < few.decades
