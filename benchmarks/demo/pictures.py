@@ -1,4 +1,4 @@
-"""The four pictures of the page, each as SVG."""
+"""The pictures of the page, each as SVG."""
 
 from __future__ import annotations
 
@@ -8,40 +8,84 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+import pandas as pd
 
 from benchmarks.demo.sides import STAGES, Side
-from daskglm import Report
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 BLUE, ORANGE, GREY = "#2563a8", "#d9822b", "#8a94a0"
-# Inches: the text is readable where a picture is as wide as a telephone.
-SIZE = (4.6, 3.3)
+# Inches, and points of small text: readable where a picture is as wide as a telephone.
+SIZE, SMALL = (3.8, 2.9), 8.5
 # Coefficients shown of each sign, and bins of equally many held-out rows.
 SHOWN, BINS = 9, 15
 
 
-def convergence(report: Report, gap_wanted: float) -> str:
-    """Objective above its least, and the proved gap, by seconds and by passes over the rows."""
-    figure, both = plt.subplots(1, 2, figsize=SIZE, sharey=True)
-    for axes in report.plot(both):
-        axes.axhline(gap_wanted, color=GREY, linestyle=":")
-        axes.set_xlim(0)
-    both[0].get_legend().remove()
-    _legend_above(figure, both[0])
+def clocks(sides: Sequence[Side], bound: float) -> str:
+    """Seconds from raw table to probabilities, with how far above the optimum each one stops."""
+    figure, axes = plt.subplots(figsize=SIZE)
+    longest = max(side.total for side in sides)
+    for place, side in enumerate(sides):
+        colour, start = (BLUE if place == 0 else ORANGE), 0.0
+        for stage, shade in zip(STAGES, (1.0, 0.45), strict=True):
+            axes.barh(place, side.seconds[stage], 0.42, left=start, color=colour, alpha=shade)
+            start += side.seconds[stage]
+        axes.text(0, place - 0.29, side.name, va="bottom", fontsize=SMALL)
+        said = f"{side.total:.1f} s, {side.above(bound):.0e}"
+        inside = start > 0.6 * longest
+        where = {"x": start, "ha": "right" if inside else "left"}
+        text = f"{said} " if inside else f" {said}"
+        axes.text(y=place, s=text, va="center", fontsize=SMALL, **where)
+    axes.set_yticks([])
+    axes.set_ylim(len(sides) - 0.6, -0.7)
+    axes.set_xlim(0, 1.3 * longest)
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel("seconds")
     return _svg(figure)
 
 
-def coefficients(names: Sequence[str], coef: np.ndarray) -> str:
+def effect(by_hour: pd.DataFrame) -> str:
+    """Expected share of late flights by hour, with its interval."""
+    figure, axes = plt.subplots(figsize=SIZE)
+    hour = by_hour["hour"]
+    axes.fill_between(hour, by_hour["lower"], by_hour["upper"], color=BLUE, alpha=0.2)
+    axes.plot(hour, by_hour["mean"], color=BLUE)
+    axes.set(xlabel="scheduled hour", ylabel="late flights per flight", ylim=(0, None))
+    return _svg(figure)
+
+
+def ranks(ours: pd.Series, theirs: pd.Series, shown: int) -> str:
+    """Ranks of the first ones at the optimum, and those that the others give them."""
+    figure, axes = plt.subplots(figsize=(SIZE[0], 1.5 * SIZE[1]))
+    for name, rank in ours.nsmallest(shown).items():
+        other = int(theirs[name])
+        lost = other > shown
+        colour = ORANGE if lost else BLUE
+        end = shown + 1.5 if lost else other
+        axes.plot([0, 1], [rank, end], color=colour, marker="o", markersize=3)
+        axes.text(-0.05, rank, f"{name}  {rank}", ha="right", va="center", fontsize=SMALL)
+        if not lost:
+            axes.text(1.05, end, f"{other}", va="center", fontsize=SMALL, color=colour)
+    gone = [int(theirs[name]) for name in ours.nsmallest(shown).index if theirs[name] > shown]
+    if gone:
+        text = f"{min(gone)} to {max(gone)}"
+        axes.text(1.05, shown + 1.5, text, va="center", fontsize=SMALL, color=ORANGE)
+    axes.text(0, -0.2, "optimum", ha="center", fontsize=SMALL)
+    axes.text(1, -0.2, "scikit-learn", ha="center", fontsize=SMALL)
+    axes.set(xlim=(-0.6, 1.5), ylim=(shown + 2, -0.5))
+    axes.axis("off")
+    return _svg(figure)
+
+
+def coefficients(values: pd.Series) -> str:
     """The largest coefficients of each sign."""
-    order = np.argsort(coef)
-    shown = np.unique(np.concatenate([order[:SHOWN], order[-SHOWN:]]))
-    shown = shown[np.argsort(coef[shown])]
-    figure, axes = plt.subplots(figsize=(SIZE[0], 1.35 * SIZE[1]))
-    colours = [ORANGE if coef[j] > 0 else BLUE for j in shown]
-    axes.barh(range(len(shown)), coef[shown], color=colours)
-    axes.set_yticks(range(len(shown)), [names[j] for j in shown])
+    ordered = values.sort_values()
+    both = pd.concat([ordered.iloc[:SHOWN], ordered.iloc[-SHOWN:]])
+    shown = both[~both.index.duplicated()]
+    figure, axes = plt.subplots(figsize=(SIZE[0], 1.5 * SIZE[1]))
+    axes.barh(range(len(shown)), shown, color=[ORANGE if b > 0 else BLUE for b in shown])
+    axes.set_yticks(range(len(shown)), list(shown.index))
     axes.axvline(0, color=GREY, linewidth=0.8)
     axes.set_xlabel("coefficient (log odds)")
     return _svg(figure)
@@ -63,38 +107,12 @@ def calibration(sides: Sequence[Side], y: np.ndarray) -> str:
     return _svg(figure)
 
 
-def stages(sides: Sequence[Side]) -> str:
-    """Seconds of each stage, side by side."""
-    figure, axes = plt.subplots(figsize=SIZE)
-    height = 0.38
-    for k, (side, colour) in enumerate(zip(sides, (BLUE, ORANGE), strict=True)):
-        places = np.arange(len(STAGES)) + (k - 0.5) * height
-        bars = axes.barh(
-            places,
-            [side.seconds.get(s, 0.0) for s in STAGES],
-            height,
-            color=colour,
-            label=side.name,
-        )
-        axes.bar_label(bars, fmt="%.2f", padding=3, fontsize=8)
-    axes.set_yticks(range(len(STAGES)), STAGES)
-    axes.invert_yaxis()
-    axes.margins(x=0.15)
-    axes.set_xlabel("seconds")
-    _legend_above(figure, axes)
-    return _svg(figure)
-
-
-def _legend_above(figure: Any, axes: Any) -> None:
-    """Add a legend where it covers nothing that is drawn."""
-    lines = axes.get_legend_handles_labels()
-    figure.legend(*lines, loc="outside upper left", ncols=2, frameon=False, fontsize=8)
-
-
 def _svg(figure: Any) -> str:
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)
-        axes.tick_params(labelsize=8)
+        axes.tick_params(labelsize=SMALL)
+        axes.xaxis.label.set_size(SMALL)
+        axes.yaxis.label.set_size(SMALL)
     figure.set_layout_engine("constrained")
     text = io.StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None})
