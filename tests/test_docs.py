@@ -4,6 +4,7 @@ import contextlib
 import doctest
 import importlib
 import re
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +23,8 @@ MODULES = sorted(
     for path in (ROOT / "daskglm").rglob("*.py")
     if ">>> " in path.read_text()
 )
-FENCE = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-NOT_RUN = re.compile(r"<!-- not run: [^>]+ -->\s*\Z")  # before a block, with the reason
+EXECUTED = runpy.run_path(str(ROOT / "docs/executed.py"))  # which the pages are built with
+FENCE, NOT_RUN = EXECUTED["FENCE"], EXECUTED["NOT_RUN"]
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 NAMED = re.compile(r"`((?:daskglm|tests|benchmarks|deploy|docs)/[\w./-]+\.(?:py|md|cu|sh|json))`")
 
@@ -66,6 +67,45 @@ def test_examples_of_a_page_run(page, shared_cluster, tmp_path, monkeypatch):
         exec(code, names)
 
 
+def test_outputs_of_a_block_are_those_of_a_notebook():
+    output, names = EXECUTED["output"], {}
+    assert output("x = 1\nprint(x + 1)\n", names) == [("text", "2\n")]
+    assert output("print(3)\nx\n", names) == [("text", "3\n"), ("text", "1")]
+    assert output("y = x\n", names) == []
+    table = "import pandas\npandas.DataFrame({'a': [x]})\n"
+    ((kind, text),) = output(table, names)
+    assert kind == "html"
+    assert "<table" in text
+    with pytest.raises(AssertionError):
+        output("assert x == 2\n", names)
+
+
+def test_figures_of_a_block_are_shown_once():
+    pytest.importorskip("matplotlib").use("agg")
+    drawn = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\n"
+    names = {}
+    ((kind, text),) = EXECUTED["output"](drawn, names)
+    assert (kind, text[:4]) == ("html", "<svg")
+    assert EXECUTED["output"]("x = 1\n", names) == []
+
+
+def test_a_page_is_filled_with_its_outputs():
+    class App:
+        class env:
+            doc2path = staticmethod(lambda page: f"{page}.{'md' if page == 'a' else 'rst'}")
+
+    text = "# A\n```python\nx = '<b>'\nprint(x)\n```\n<!-- not run: no -->\n```python\n1 / 0\n```\n"
+    source = [text]
+    EXECUTED["fill"](App, "b", source)
+    assert source == [text]
+    EXECUTED["fill"](App, "a", source)
+    assert source[0].count("daskglm-output") == 1
+    assert "print(x)\n```\n\n````{raw} html" in source[0]
+    assert "&lt;b&gt;" in source[0]
+    with pytest.raises(RuntimeError, match=r"a\.md, the block at line 3: ZeroDivisionError"):
+        EXECUTED["fill"](App, "a", ["# A\n\n```python\n1 / 0\n```\n"])
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_examples_of_docstrings_run(module, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -90,10 +130,26 @@ def test_links_and_named_files_exist(page):
         assert (ROOT / name).exists(), f"{page} names {name}, which does not exist"
 
 
-def test_every_page_is_in_the_table_of_contents():
-    listed = (ROOT / "docs/index.md").read_text().split()
-    for page in (ROOT / "docs").glob("*.[mr][ds]*"):
-        assert page.stem == "index" or page.stem in listed, page.name
+def listed(page):
+    """Pages below a page in the table of contents."""
+    trees = re.findall(r"^```{toctree}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    entries = [line for tree in trees for line in tree.splitlines() if line[:1] not in ("", ":")]
+    return [re.sub(r".*<(.+)>", r"\1", entry) for entry in entries]
+
+
+def test_every_page_is_once_in_the_table_of_contents():
+    found = [each for page in (ROOT / "docs").glob("*.md") for each in listed(page)]
+    pages = [page.stem for page in (ROOT / "docs").glob("*.[mr][ds]*") if page.stem != "index"]
+    assert sorted(found) == sorted([*pages, "generated/gallery/index"])
+
+
+def test_the_front_page_has_a_handful_of_groups_that_name_their_pages():
+    groups = listed(ROOT / "docs/index.md")
+    assert len(groups) == 7
+    for group in groups:
+        text = (ROOT / f"docs/{group}.md").read_text()
+        for page in listed(ROOT / f"docs/{group}.md"):
+            assert re.search(rf"\]\({page}\.(md|rst)\)", text), f"{group} does not name {page}"
 
 
 def test_examples_ask_a_question_and_say_where_their_rows_come_from():
