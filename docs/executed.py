@@ -56,7 +56,8 @@ def output(block: str, names: dict[str, Any]) -> list[tuple[str, str]]:
         if isinstance(last, ast.Expr):
             value = eval(compile(ast.Expression(last.value), "<block>", "eval"), names)
     shown = [("html", picture) for picture in _figures()]
-    if value is not None and not shown:  # else it is the axes of the figure
+    # with a figure it is its axes, and what `fit` returns is the estimator that the block names
+    if value is not None and not shown and not hasattr(value, "get_params"):
         as_html = getattr(value, "_repr_html_", lambda: None)()
         shown = [("html", as_html) if as_html else ("text", repr(value))]
     return [("text", printed.getvalue()), *shown] if printed.getvalue() else shown

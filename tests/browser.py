@@ -126,6 +126,34 @@ root => {
 """
 
 
+# Code of examples that a reader has to scroll to see all of: their longest lines.
+SCROLLED = """
+() => [...document.querySelectorAll("article div.highlight pre")]
+  .filter(box => box.scrollWidth > box.clientWidth + 1)
+  .map(box => box.textContent.split("\\n").sort((a, b) => b.length - a.length)[0])
+"""
+
+# Columns beside the article that take their place and have nothing to read.
+EMPTY_COLUMNS = """
+() => [...document.querySelectorAll(".bd-sidebar-primary, .bd-sidebar-secondary")]
+  .filter(column => column.checkVisibility() && column.getBoundingClientRect().width > 1)
+  .filter(column => !column.querySelector("nav a[href]"))
+  .map(column => column.className)
+"""
+
+
+def scrolled(page: Any) -> list[str]:
+    """Return the longest line of each block of code that is wider than its box."""
+    found: list[str] = page.evaluate(SCROLLED)
+    return found
+
+
+def empty_columns(page: Any) -> list[str]:
+    """Return the columns beside the article that have no link."""
+    found: list[str] = page.evaluate(EMPTY_COLUMNS)
+    return found
+
+
 def cut(page: Any) -> list[str]:
     """Return the elements of the article that leave the window and are in no box that scrolls."""
     found: list[str] = page.evaluate(CUT)

@@ -3,8 +3,12 @@
 import contextlib
 import doctest
 import importlib
+import os
 import re
 import runpy
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +76,7 @@ def test_outputs_of_a_block_are_those_of_a_notebook():
     assert output("x = 1\nprint(x + 1)\n", names) == [("text", "2\n")]
     assert output("print(3)\nx\n", names) == [("text", "3\n"), ("text", "1")]
     assert output("y = x\n", names) == []
+    assert output("import daskglm\ndaskglm.Ridge().fit([[0.0], [1.0]], [0.0, 1.0])\n", names) == []
     table = "import pandas\npandas.DataFrame({'a': [x]})\n"
     ((kind, text),) = output(table, names)
     assert kind == "html"
@@ -189,6 +194,66 @@ def test_the_page_on_the_command_line_has_all_options(command):
     for option in main.get_command(None, command).params:
         for name in (*option.opts, *option.secondary_opts):
             assert not name.startswith("--") or f"`{name}" in section, name
+
+
+# ---- the README, as a newcomer pastes it
+README = (ROOT / "README.md").read_text()
+BLOCKS = [block for _, block in examples(README)]
+
+
+@pytest.mark.parametrize("number", range(len(BLOCKS)))
+def test_a_block_of_the_readme_runs_alone(number, shared_cluster, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(BLOCKS[number], "README.md", "exec"), {"__name__": "__main__"})
+
+
+@pytest.mark.slow
+def test_the_blocks_of_the_readme_are_one_script(tmp_path):
+    """As a file that is run: workers of its cluster are processes, which import it."""
+    script = tmp_path / "script.py"
+    script.write_text("\n".join(BLOCKS))
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "area[b]" in done.stdout  # the table of the first block
+    assert "dtype: float64" in done.stdout  # predictions of the cluster
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("bash"), reason="there is no bash")
+def test_the_commands_of_the_readme_run(tmp_path):
+    (commands,) = [fence[2] for fence in FENCE.finditer(README) if fence[1] == "sh"]
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        ["bash", "-euc", commands],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "predictions.csv").read_text().startswith("prediction\n")
+    assert "Ridge" in done.stdout
+
+
+def test_the_targets_of_make_that_the_readme_names_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    named = re.findall(r"^make ([\w-]+)|`make ([\w-]+)", README, re.MULTILINE)
+    assert named
+    for target in map("".join, named):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_the_picture_of_the_readme_is_small():
+    (picture,) = re.findall(r"^!\[[^\]]+\]\((.+)\)$", README, re.MULTILINE)
+    assert 5_000 < (ROOT / picture).stat().st_size < 60_000
 
 
 def test_readme_is_short():
