@@ -25,6 +25,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
     "sphinx-mathjax-offline",  # readers' browsers ask no other host
+    "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
@@ -65,6 +66,9 @@ sphinx_gallery_conf = {
     "ignore_pattern": r"__init__\.py",
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
+    # pages of the reference show the examples that use a name
+    "backreferences_dir": "generated/backreferences",
+    "doc_module": ("daskglm",),
     "download_all_examples": False,
     "show_signature": False,
     "write_computation_times": False,
@@ -86,6 +90,7 @@ html_sidebars: dict[str, list[str]] = {page: [] for page in ("index", "inference
 html_context = {"default_mode": "auto"}
 html_static_path = ["_static"]
 html_css_files = ["custom.css"]
+copybutton_exclude = ".linenos, .gp, .go"  # prompts and outputs are not copied
 html_favicon = "_static/favicon.svg"
 
 
