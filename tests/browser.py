@@ -42,7 +42,9 @@ def opened(browser: Any, address: str, *, width: int, dark: bool = False) -> Ite
             faults.append(f"{request.url} is on another host")
 
     page = browser.new_page(
-        viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
+        viewport={"width": width, "height": 900},
+        color_scheme="dark" if dark else "light",
+        reduced_motion="reduce",  # columns have their width at once
     )
     page.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
     page.on("pageerror", lambda error: faults.append(str(error)))
