@@ -50,12 +50,12 @@ def output(block: str, names: dict[str, Any]) -> list[tuple[str, str]]:
     """
     body = ast.parse(block).body
     last = body.pop() if isinstance(body[-1], ast.Expr) else None
-    printed, value = io.StringIO(), None
+    printed, value, others = io.StringIO(), None, _open_figures()
     with contextlib.redirect_stdout(printed):
         exec(compile(ast.Module(body, []), "<block>", "exec"), names)
         if isinstance(last, ast.Expr):
             value = eval(compile(ast.Expression(last.value), "<block>", "eval"), names)
-    shown = [("html", picture) for picture in _figures()]
+    shown = [("html", _drawn(number)) for number in _open_figures() if number not in others]
     # with a figure it is its axes, and what `fit` returns is the estimator that the block names
     if value is not None and not shown and not hasattr(value, "get_params"):
         as_html = getattr(value, "_repr_html_", lambda: None)()
@@ -63,16 +63,20 @@ def output(block: str, names: dict[str, Any]) -> list[tuple[str, str]]:
     return [("text", printed.getvalue()), *shown] if printed.getvalue() else shown
 
 
-def _figures() -> list[str]:
-    """Return the open figures of matplotlib as SVG, and close them."""
+def _open_figures() -> list[int]:
+    """Return the numbers of the open figures of matplotlib."""
     pyplot = sys.modules.get("matplotlib.pyplot")
-    found = []
-    for number in pyplot.get_fignums() if pyplot else ():
-        text = io.StringIO()
-        pyplot.figure(number).savefig(text, format="svg", metadata={"Date": None})
-        found.append(text.getvalue()[text.getvalue().index("<svg") :])
-        pyplot.close(number)
-    return found
+    return list(pyplot.get_fignums()) if pyplot else []
+
+
+def _drawn(number: int) -> str:
+    """Return an open figure as SVG, and close it."""
+    import matplotlib.pyplot as plt
+
+    text = io.StringIO()
+    plt.figure(number).savefig(text, format="svg", metadata={"Date": None})
+    plt.close(number)
+    return text.getvalue()[text.getvalue().index("<svg") :]
 
 
 def _directive(shown: tuple[str, str]) -> str:

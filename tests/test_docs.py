@@ -87,11 +87,11 @@ def test_outputs_of_a_block_are_those_of_a_notebook():
 
 def test_figures_of_a_block_are_shown_once():
     pytest.importorskip("matplotlib").use("agg")
-    drawn = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\n"
+    drawn = "import matplotlib.pyplot as plt\nplt.figure()\nplt.plot([1, 2])\n"
     names = {}
     ((kind, text),) = EXECUTED["output"](drawn, names)
     assert (kind, text[:4]) == ("html", "<svg")
-    assert EXECUTED["output"]("x = 1\n", names) == []
+    assert EXECUTED["output"]("figure = 1\n", names) == []
 
 
 def test_a_page_is_filled_with_its_outputs():
