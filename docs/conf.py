@@ -10,6 +10,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 import chooser
 import coming_from
+import executed
 
 project = "daskglm"
 author = "The daskglm developers"
@@ -22,6 +23,10 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # readers' browsers ask no other host
+    "sphinx_copybutton",
+    "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build", "examples/*.rst", "generated/gallery/*.py.md5"]
@@ -29,13 +34,14 @@ templates_path = ["_templates"]
 nitpicky = True
 
 # Pages are Markdown; headings get anchors, so that `page.md#a-heading` is a checked link.
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 # The reference lists the members of a class in its own template, without scikit-learn's.
 autosummary_generate = True
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
+toc_object_entries_show_parents = "hide"
 
 # Examples that read a file of the folder of real data sets: $DASKGLM_DATA, or shared/data beside
 # the repository. Where it is missing, their pages show the code, which is not executed.
@@ -60,6 +66,9 @@ sphinx_gallery_conf = {
     "ignore_pattern": r"__init__\.py",
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
+    # pages of the reference show the examples that use a name
+    "backreferences_dir": "generated/backreferences",
+    "doc_module": ("daskglm",),
     "download_all_examples": False,
     "show_signature": False,
     "write_computation_times": False,
@@ -71,10 +80,17 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = "daskglm"
 html_show_sourcelink = False
-html_theme_options = {"navigation_with_keys": False, "show_toc_level": 2}
+html_theme_options = {
+    "navigation_with_keys": False,
+    "show_toc_level": 2,
+    "header_links_before_dropdown": 7,
+}
+# pages that stand alone in their group have no list of neighbours beside them
+html_sidebars: dict[str, list[str]] = {page: [] for page in ("index", "inference", "search")}
 html_context = {"default_mode": "auto"}
 html_static_path = ["_static"]
 html_css_files = ["custom.css"]
+copybutton_exclude = ".linenos, .gp, .go"  # prompts and outputs are not copied
 html_favicon = "_static/favicon.svg"
 
 
@@ -124,4 +140,5 @@ def setup(app: Any) -> None:
     app.connect("source-read", coming_from.fill)
     app.connect("source-read", _note_not_executed)
     app.connect("source-read", chooser.fill)
+    app.connect("source-read", executed.fill)
     app.connect("env-get-outdated", _outdated)

@@ -42,7 +42,9 @@ def opened(browser: Any, address: str, *, width: int, dark: bool = False) -> Ite
             faults.append(f"{request.url} is on another host")
 
     page = browser.new_page(
-        viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
+        viewport={"width": width, "height": 900},
+        color_scheme="dark" if dark else "light",
+        reduced_motion="reduce",  # columns have their width at once
     )
     page.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
     page.on("pageerror", lambda error: faults.append(str(error)))
@@ -124,6 +126,34 @@ root => {
   return found;
 }
 """
+
+
+# Code of examples that a reader has to scroll to see all of: their longest lines.
+SCROLLED = """
+() => [...document.querySelectorAll("article div.highlight pre")]
+  .filter(box => box.scrollWidth > box.clientWidth + 1)
+  .map(box => box.textContent.split("\\n").sort((a, b) => b.length - a.length)[0])
+"""
+
+# Columns beside the article that take their place and have nothing to read.
+EMPTY_COLUMNS = """
+() => [...document.querySelectorAll(".bd-sidebar-primary, .bd-sidebar-secondary")]
+  .filter(column => column.checkVisibility() && column.getBoundingClientRect().width > 1)
+  .filter(column => !column.querySelector("nav a[href]"))
+  .map(column => column.className)
+"""
+
+
+def scrolled(page: Any) -> list[str]:
+    """Return the longest line of each block of code that is wider than its box."""
+    found: list[str] = page.evaluate(SCROLLED)
+    return found
+
+
+def empty_columns(page: Any) -> list[str]:
+    """Return the columns beside the article that have no link."""
+    found: list[str] = page.evaluate(EMPTY_COLUMNS)
+    return found
 
 
 def cut(page: Any) -> list[str]:

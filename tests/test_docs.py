@@ -3,7 +3,12 @@
 import contextlib
 import doctest
 import importlib
+import os
 import re
+import runpy
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +27,8 @@ MODULES = sorted(
     for path in (ROOT / "daskglm").rglob("*.py")
     if ">>> " in path.read_text()
 )
-FENCE = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-NOT_RUN = re.compile(r"<!-- not run: [^>]+ -->\s*\Z")  # before a block, with the reason
+EXECUTED = runpy.run_path(str(ROOT / "docs/executed.py"))  # which the pages are built with
+FENCE, NOT_RUN = EXECUTED["FENCE"], EXECUTED["NOT_RUN"]
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 NAMED = re.compile(r"`((?:daskglm|tests|benchmarks|deploy|docs)/[\w./-]+\.(?:py|md|cu|sh|json))`")
 
@@ -66,6 +71,46 @@ def test_examples_of_a_page_run(page, shared_cluster, tmp_path, monkeypatch):
         exec(code, names)
 
 
+def test_outputs_of_a_block_are_those_of_a_notebook():
+    output, names = EXECUTED["output"], {}
+    assert output("x = 1\nprint(x + 1)\n", names) == [("text", "2\n")]
+    assert output("print(3)\nx\n", names) == [("text", "3\n"), ("text", "1")]
+    assert output("y = x\n", names) == []
+    assert output("import daskglm\ndaskglm.Ridge().fit([[0.0], [1.0]], [0.0, 1.0])\n", names) == []
+    table = "import pandas\npandas.DataFrame({'a': [x]})\n"
+    ((kind, text),) = output(table, names)
+    assert kind == "html"
+    assert "<table" in text
+    with pytest.raises(AssertionError):
+        output("assert x == 2\n", names)
+
+
+def test_figures_of_a_block_are_shown_once():
+    pytest.importorskip("matplotlib").use("agg")
+    drawn = "import matplotlib.pyplot as plt\nplt.figure()\nplt.plot([1, 2])\n"
+    names = {}
+    ((kind, text),) = EXECUTED["output"](drawn, names)
+    assert (kind, text[:4]) == ("html", "<svg")
+    assert EXECUTED["output"]("figure = 1\n", names) == []
+
+
+def test_a_page_is_filled_with_its_outputs():
+    class App:
+        class env:
+            doc2path = staticmethod(lambda page: f"{page}.{'md' if page == 'a' else 'rst'}")
+
+    text = "# A\n```python\nx = '<b>'\nprint(x)\n```\n<!-- not run: no -->\n```python\n1 / 0\n```\n"
+    source = [text]
+    EXECUTED["fill"](App, "b", source)
+    assert source == [text]
+    EXECUTED["fill"](App, "a", source)
+    assert source[0].count("daskglm-output") == 1
+    assert "print(x)\n```\n\n````{raw} html" in source[0]
+    assert "&lt;b&gt;" in source[0]
+    with pytest.raises(RuntimeError, match=r"a\.md, the block at line 3: ZeroDivisionError"):
+        EXECUTED["fill"](App, "a", ["# A\n\n```python\n1 / 0\n```\n"])
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_examples_of_docstrings_run(module, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -90,10 +135,26 @@ def test_links_and_named_files_exist(page):
         assert (ROOT / name).exists(), f"{page} names {name}, which does not exist"
 
 
-def test_every_page_is_in_the_table_of_contents():
-    listed = (ROOT / "docs/index.md").read_text().split()
-    for page in (ROOT / "docs").glob("*.[mr][ds]*"):
-        assert page.stem == "index" or page.stem in listed, page.name
+def listed(page):
+    """Pages below a page in the table of contents."""
+    trees = re.findall(r"^```{toctree}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    entries = [line for tree in trees for line in tree.splitlines() if line[:1] not in ("", ":")]
+    return [re.sub(r".*<(.+)>", r"\1", entry) for entry in entries]
+
+
+def test_every_page_is_once_in_the_table_of_contents():
+    found = [each for page in (ROOT / "docs").glob("*.md") for each in listed(page)]
+    pages = [page.stem for page in (ROOT / "docs").glob("*.[mr][ds]*") if page.stem != "index"]
+    assert sorted(found) == sorted([*pages, "generated/gallery/index"])
+
+
+def test_the_front_page_has_a_handful_of_groups_that_name_their_pages():
+    groups = listed(ROOT / "docs/index.md")
+    assert len(groups) == 7
+    for group in groups:
+        text = (ROOT / f"docs/{group}.md").read_text()
+        for page in listed(ROOT / f"docs/{group}.md"):
+            assert re.search(rf"\]\({page}\.(md|rst)\)", text), f"{group} does not name {page}"
 
 
 def test_examples_ask_a_question_and_say_where_their_rows_come_from():
@@ -133,6 +194,66 @@ def test_the_page_on_the_command_line_has_all_options(command):
     for option in main.get_command(None, command).params:
         for name in (*option.opts, *option.secondary_opts):
             assert not name.startswith("--") or f"`{name}" in section, name
+
+
+# ---- the README, as a newcomer pastes it
+README = (ROOT / "README.md").read_text()
+BLOCKS = [block for _, block in examples(README)]
+
+
+@pytest.mark.parametrize("number", range(len(BLOCKS)))
+def test_a_block_of_the_readme_runs_alone(number, shared_cluster, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(BLOCKS[number], "README.md", "exec"), {"__name__": "__main__"})
+
+
+@pytest.mark.slow
+def test_the_blocks_of_the_readme_are_one_script(tmp_path):
+    """As a file that is run: workers of its cluster are processes, which import it."""
+    script = tmp_path / "script.py"
+    script.write_text("\n".join(BLOCKS))
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "area[b]" in done.stdout  # the table of the first block
+    assert "dtype: float64" in done.stdout  # predictions of the cluster
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("bash"), reason="there is no bash")
+def test_the_commands_of_the_readme_run(tmp_path):
+    (commands,) = [fence[2] for fence in FENCE.finditer(README) if fence[1] == "sh"]
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        ["bash", "-euc", commands],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "predictions.csv").read_text().startswith("prediction\n")
+    assert "Ridge" in done.stdout
+
+
+def test_the_targets_of_make_that_the_readme_names_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    named = re.findall(r"^make ([\w-]+)|`make ([\w-]+)", README, re.MULTILINE)
+    assert named
+    for target in map("".join, named):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_the_picture_of_the_readme_is_small():
+    (picture,) = re.findall(r"^!\[[^\]]+\]\((.+)\)$", README, re.MULTILINE)
+    assert 5_000 < (ROOT / picture).stat().st_size < 60_000
 
 
 def test_readme_is_short():

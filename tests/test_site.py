@@ -10,7 +10,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 import pytest
 
-from tests.browser import cut, faint, headless, opened, overflow
+from tests.browser import cut, empty_columns, faint, headless, opened, overflow, scrolled
 
 SITE = Path(__file__).resolve().parents[1] / "docs/_build/html"
 NARROW, WIDE = 380, 1400
@@ -99,6 +99,28 @@ def test_links_and_fragments_exist():
     assert not missing
 
 
+@pytest.mark.slow
+def test_each_page_of_the_gallery_has_a_picture_of_its_own():
+    """Pages without one share that of sphinx-gallery."""
+    thumbnails = [
+        SITE / "_images" / Path(link).name
+        for link in parsed("generated/gallery/index.html").addresses
+        if "_thumb." in link
+    ]
+    assert len({each.read_bytes() for each in thumbnails}) == len(thumbnails)
+    assert len(thumbnails) == len(list((SITE.parents[1] / "examples").glob("*.py")))
+
+
+@pytest.mark.slow
+def test_outputs_of_the_guide_are_shown():
+    front = (SITE / "index.html").read_text()
+    assert "relative gap" in front
+    assert "daskglm-report" in front
+    assert "<svg" in front
+    shown = [page for page in PAGES if "daskglm-output" in (SITE / page).read_text()]
+    assert len(shown) > 12
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page(name, address, browser):
@@ -109,6 +131,8 @@ def test_a_page(name, address, browser):
         page.set_viewport_size({"width": WIDE, "height": 900})
         assert overflow(page) <= 0, f"{WIDE} pixels"
         assert not cut(page), f"{WIDE} pixels"
+        assert not scrolled(page), "code of a hundred characters fits"
+        assert not empty_columns(page)
 
         page.evaluate("document.querySelectorAll('img').forEach(i => { i.loading = 'eager'; })")
         page.wait_for_function("[...document.images].every(each => each.complete)")
@@ -150,6 +174,33 @@ def test_what_the_checks_of_a_page_would_find(address, browser):
     ):
         with pytest.raises(AssertionError, match=told):
             _run(browser, address, script)
+
+
+@pytest.mark.nightly
+def test_what_the_checks_of_code_and_columns_would_find(address, browser):
+    with opened(browser, address + "getting-started.html", width=WIDE) as page:
+        assert not scrolled(page)
+        assert not empty_columns(page)
+        page.evaluate(
+            """() => {
+              document.querySelector("article pre").append("x".repeat(150));
+              document.querySelectorAll(".bd-sidebar-primary nav").forEach(each => each.remove());
+            }"""
+        )
+        assert [each[-150:] for each in scrolled(page)] == ["x" * 150]
+        assert len(empty_columns(page)) == 1
+
+
+@pytest.mark.nightly
+def test_formulas_are_set(address, browser):
+    with opened(browser, address + "certificates.html", width=WIDE) as page:
+        page.wait_for_function("document.querySelector('mjx-container')")
+        written, made = page.evaluate(
+            """() => [document.querySelectorAll(".math").length,
+                      document.querySelectorAll(".math mjx-container").length]"""
+        )
+        assert written == made > 20
+        assert not page.evaluate("document.querySelectorAll('mjx-merror').length")
 
 
 @pytest.mark.nightly

@@ -51,7 +51,7 @@ class Pipeline(sklearn.pipeline.Pipeline):
     --------
     >>> import daskglm, pandas
     >>> from sklearn.preprocessing import OneHotEncoder
-    >>> frame = pandas.DataFrame({"area": ["a", "b", "b", "a"], "claims": [1.0, 2.0, 2.0, 3.0]})
+    >>> frame = pandas.DataFrame({"area": [*"abba"], "claims": [1.0, 2.0, 2.0, 3.0]})
     >>> model = daskglm.PoissonRegressor(alpha=0)
     >>> pipe = daskglm.Pipeline([("encode", OneHotEncoder(drop="first")), ("model", model)])
     >>> pipe.fit(frame, "claims").inference(frame, "claims").names
