@@ -27,7 +27,7 @@ $(VENV)/.demo: requirements.lock pyproject.toml
 warm-up: setup  ## compile the kernels: about four minutes once, then 2 seconds
 	$(RUN) -m daskglm warm-up
 
-demo: $(VENV)/.demo  ## fit delays of flights (or DATA=path) on a local cluster and by scikit-learn: demo-output/index.html
+demo: $(VENV)/.demo  ## fit late flights (or DATA=path) on a local cluster and by scikit-learn: demo-output/index.html
 	$(RUN) -m benchmarks.demo $(if $(DATA),--data $(DATA))
 
 # two processes of one thread: more threads would wait for each other's turn on two processors. A process
