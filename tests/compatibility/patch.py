@@ -99,6 +99,22 @@ SUITES = (
 )
 
 
+# As they are, under `daskglm.accel`.
+ACCEL = tuple(
+    Suite(f"accel_{Path(path).name}", "sklearn", path)
+    for path in (
+        "linear_model/tests/test_logistic.py",
+        "linear_model/tests/test_ridge.py",
+        "linear_model/tests/test_coordinate_descent.py",
+        "linear_model/tests/test_huber.py",
+        "linear_model/tests/test_quantile.py",
+        "linear_model/tests/test_common.py",
+        "linear_model/_glm/tests/test_glm.py",
+        "svm/tests/test_svm.py",
+    )
+)
+
+
 STATSMODELS = """
 from tests.compatibility.as_statsmodels import GLM
 sm = __import__("types").SimpleNamespace(**{{**vars(sm), "GLM": GLM}})
@@ -187,6 +203,15 @@ def write_sklearn(suite: Suite, folder: Path) -> tuple[Path, list[str]]:
     path = folder / suite.name
     path.write_text(patched(source, sklearn_header(source) + suite.header))
     return path, functions_about(source, suite.about)
+
+
+def write_plain(suite: Suite, folder: Path) -> Path:
+    """A copy of one of scikit-learn's files, as it is."""
+    import sklearn
+
+    path = folder / suite.name
+    path.write_bytes((Path(sklearn.__file__).parent / suite.path).read_bytes())
+    return path
 
 
 def write_peer(suite: Suite, root: Path, folder: Path) -> Path:
