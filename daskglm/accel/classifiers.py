@@ -67,15 +67,14 @@ def _is_liblinear(asked: Asked) -> bool:
     return bool(asked.model.solver == "liblinear")
 
 
+ONE_CLASS = Rule("one class", lambda asked: len(asked.classes) < 2)
+
+
 def _too_long(asked: Asked) -> bool:
     model = asked.model
     if not asked.sparse or model.solver not in ("liblinear", "sag", "saga"):
         return False
     return bool(asked.X.indices.dtype == np.int64 or asked.X.indptr.dtype == np.int64)
-
-
-def _classes(asked: Asked) -> int:
-    return len(np.unique(asked.y))
 
 
 def _logistic_parameters(asked: Asked) -> dict[str, Any]:
@@ -91,7 +90,7 @@ def _logistic_parameters(asked: Asked) -> dict[str, Any]:
 
 def _logistic_attributes(asked: Asked, ours: Any) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "classes_": np.unique(asked.y),
+        "classes_": asked.classes,
         "n_iter_": np.array([np.max(ours.n_iter_)], dtype=np.int32),
     }
     if _is_liblinear(asked):
@@ -136,12 +135,12 @@ LOGISTIC = Record(
         Rule("n_jobs, of which scikit-learn warns", lambda asked: asked.model.n_jobs is not None),
     ),
     by_rows=(
-        Rule("one class", lambda asked: _classes(asked) < 2),
+        ONE_CLASS,
         Rule("sparse rows with indices of 64 bits, refused by liblinear, sag and saga", _too_long),
         Rule(
             "what LIBLINEAR refuses",
             lambda asked: (
-                _is_liblinear(asked) and (_classes(asked) > 2 or refused_by_liblinear(asked))
+                _is_liblinear(asked) and (len(asked.classes) > 2 or refused_by_liblinear(asked))
             ),
         ),
     ),
@@ -226,8 +225,8 @@ LOGISTIC_CV = Record(
         Rule("a penalty or solver that the search here is not for", _cv_refused),
     ),
     by_rows=(
-        Rule("one class", lambda asked: _classes(asked) < 2),
-        Rule("what LIBLINEAR refuses", lambda a: _is_liblinear(a) and _classes(a) > 2),
+        ONE_CLASS,
+        Rule("what LIBLINEAR refuses", lambda a: _is_liblinear(a) and len(a.classes) > 2),
     ),
     classifies=True,
     warns=_cv_deprecations,
@@ -256,7 +255,7 @@ def _svc_parameters(asked: Asked) -> dict[str, Any]:
 
 def _svc_attributes(asked: Asked, ours: Any) -> dict[str, Any]:
     steps = int(np.max(ours.n_iter_))
-    return {"classes_": np.unique(asked.y), "n_iter_": steps, **without_constant(asked, ours.coef_)}
+    return {"classes_": asked.classes, "n_iter_": steps, **without_constant(asked, ours.coef_)}
 
 
 SVC = Record(
@@ -276,7 +275,7 @@ SVC = Record(
         Rule("multi_class='crammer_singer', or a combination that LIBLINEAR refuses", _svc_refused),
     ),
     by_rows=(
-        Rule("one class", lambda asked: _classes(asked) < 2),
+        ONE_CLASS,
         Rule("what LIBLINEAR refuses", refused_by_liblinear),
     ),
     classifies=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -33,6 +34,11 @@ class Asked:
     X: Any = None
     y: Any = None
     weight: Any = None
+
+    @cached_property
+    def classes(self) -> Any:
+        """Labels in order, (classes,)."""
+        return np.unique(self.y)
 
     @property
     def sparse(self) -> bool:
@@ -95,7 +101,7 @@ class Record:
     folder: str = "linear_model"
     warns: Callable[[Asked], tuple[Warning, ...]] = nothing
     rows: Callable[[Asked], Any] = field(default=lambda asked: asked.X)
-    has_corners: Callable[[Asked], bool] = lambda asked: False
+    has_corners: Callable[[Asked], bool] = field(default=lambda asked: False)
 
 
 def gap_for(tol: float, has_corners: bool = False) -> float:
