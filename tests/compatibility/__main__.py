@@ -83,6 +83,7 @@ def _suites(
     for suite in ACCEL:
         if not args.suites or suite.name in args.suites:
             both = ["-p", "tests.compatibility.under_accel", "-p", "sklearn.conftest"]
+            both += ["-k", " or ".join(suite.chosen)] if suite.chosen else []
             yield suite.name, titled(suite), write_plain(suite, temporary), [], {"plugins": both}
     for suite in PEERS:
         root = getattr(args, suite.given) if suite.given else installed(suite.package)

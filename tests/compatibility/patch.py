@@ -72,7 +72,7 @@ class Suite:
     """A file of tests, by the package it lies in, and which of its functions count (all, or those that a pattern fits).
 
     `header` is what its tests need besides the estimators. `given` names the argument of the command line that has the
-    folder of the file, where the package that is installed has no tests.
+    folder of the file, where the package that is installed has no tests. Of `chosen`, tests have one in their names.
     """
 
     name: str
@@ -81,6 +81,7 @@ class Suite:
     about: str | None = None
     header: str = ""
     given: str | None = None
+    chosen: tuple[str, ...] = ()
 
 
 SUITES = (
@@ -112,6 +113,15 @@ ACCEL = tuple(
         "linear_model/_glm/tests/test_glm.py",
         "svm/tests/test_svm.py",
     )
+)
+# The common tests of all of scikit-learn's estimators.
+ACCEL += (
+    Suite(
+        "accel_tests_test_common.py",
+        "sklearn",
+        "tests/test_common.py",
+        chosen=(*SKLEARN_NAMES, "PoissonRegressor", "GammaRegressor", "TweedieRegressor"),
+    ),
 )
 
 
