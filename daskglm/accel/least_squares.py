@@ -147,15 +147,16 @@ def _net(name: str) -> Record:
     )
 
 
+def _alphas(model: Any) -> Any:
+    """Return the strengths; the default of scikit-learn 1.7 and 1.8 is a word for 100 of them."""
+    return 100 if isinstance(model.alphas, str) else model.alphas
+
+
 def _cv_parameters(asked: Asked) -> dict[str, Any]:
     model = asked.model
-    names = ["eps", "alphas", "fit_intercept", "cv", "positive"]
+    names = ["eps", "fit_intercept", "cv", "positive"]
     names += [] if _is_lasso(model) else ["l1_ratio"]
-    given = {name: getattr(model, name) for name in names}
-    # scikit-learn 1.7 and 1.8 have both
-    if model.get_params(deep=False).get("n_alphas", "deprecated") != "deprecated":
-        given["n_alphas"] = model.n_alphas
-    return given
+    return {"alphas": _alphas(model), **{name: getattr(model, name) for name in names}}
 
 
 def _cv_attributes(asked: Asked, ours: Any) -> dict[str, Any]:
@@ -172,10 +173,9 @@ def _cv_attributes(asked: Asked, ours: Any) -> dict[str, Any]:
 
 def _unlike_grid(asked: Asked) -> bool:
     """Whether scikit-learn 1.7 or 1.8 warns of the strengths, or one of them is no penalty."""
-    given = asked.model.get_params(deep=False)
-    if given.get("alphas") is None or isinstance(given["alphas"], str):
-        return True
-    return not np.all(np.asarray(given["alphas"], dtype=float) > 0)
+    alphas = _alphas(asked.model)
+    deprecated = getattr(asked.model, "n_alphas", "deprecated") != "deprecated"
+    return deprecated or alphas is None or not np.all(np.asarray(alphas, dtype=float) > 0)
 
 
 def _net_cv(name: str) -> Record:
