@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,7 @@ from sklearn.utils.validation import validate_data
 
 import daskglm
 from daskglm.accel.record import ENOUGH, Asked, Record, Rule, gap_for
-
-# Classes that have no `tol` (quantiles, by a linear program), or whose usual solver takes no notice
-# of it (ridge).
-EXACT = ("QuantileRegressor", "Ridge")
+from daskglm.core.warn import quiet, warn
 
 
 class Declined(Exception):
@@ -38,7 +34,7 @@ def answer(record: Record, model: Any, arguments: dict[str, Any]) -> dict[str, A
     except Exception as error:  # scikit-learn's fit will say what is wrong, in its own words
         raise Declined(f"{type(error).__name__}: {str(error).partition('. ')[0]}") from error
     for warning in record.warns(asked):
-        warnings.warn(warning, stacklevel=4)
+        warn(str(warning), type(warning))
     return found
 
 
@@ -75,30 +71,27 @@ def _decline(rules: tuple[Rule, ...], asked: Asked) -> None:
 
 
 def _weights(weight: Any, X: Any) -> Any:
-    """Weights (n,), of which a number stands for as many; equal ones are none."""
-    if weight is None or np.ndim(weight) == 0:
-        if weight is not None and weight != 1:
-            return np.full(X.shape[0], float(weight))
+    """Weights (n,), or None; a number stands for as many."""
+    if weight is None:
         return None
-    return np.asarray(weight, dtype=np.float64)
+    return np.full(X.shape[0], weight, float) if np.ndim(weight) == 0 else np.asarray(weight, float)
 
 
 def _fitted(record: Record, asked: Asked) -> Any:
     """Our fitted model; raises Declined where its optimum is not proved to be near."""
-    exact = record.name in EXACT
-    tol = 0.0 if exact else float(asked.model.tol)
-    parameters = record.parameters(asked)
-    accepted = getattr(daskglm, record.name)._get_param_names()
-    quiet = {"progress": False} if "progress" in accepted else {}
+    tol = 0.0 if record.exact else float(asked.model.tol)
     ours = getattr(daskglm, record.name)(
-        **parameters, tol=gap_for(tol, record.has_corners(asked)), **quiet
+        **record.parameters(asked), tol=gap_for(tol, record.has_corners(asked))
     )
-    with warnings.catch_warnings():
-        # whether it converged is looked at below
-        warnings.simplefilter("ignore")
-        ours.fit(record.rows(asked), asked.y, sample_weight=asked.weight)
+    if hasattr(ours, "progress"):
+        ours.progress = False
+    # one column is one target
+    y = asked.y.ravel() if asked.y.ndim == 2 and asked.y.shape[1] == 1 else asked.y
+    # whether it converged is looked at below
+    with quiet():
+        ours.fit(record.rows(asked), y, sample_weight=asked.weight)
     # where no gap can be proved it is nan, and Newton's step tells whether the fit has converged
-    enough = ENOUGH if exact else min(tol, ENOUGH)
+    enough = ENOUGH if record.exact else min(tol, ENOUGH)
     if not (ours.report_.converged or ours.report_.relative_gap <= enough):
         raise Declined("no optimum was proved to be near")
     return ours

@@ -82,6 +82,7 @@ RIDGE = Record(
     },
     parameters=_ridge_parameters,
     attributes=_ridge_attributes,
+    exact=True,
     by_parameters=(
         fewer_steps(100),
         Rule("alpha=0: no penalty", lambda asked: not np.all(np.asarray(asked.model.alpha) > 0)),

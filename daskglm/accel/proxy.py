@@ -41,18 +41,23 @@ def proxy_of(
     """
     signature = inspect.signature(original.fit)
 
+    def answered(model: Any, args: Any, given: Any) -> dict[str, Any] | None:
+        try:
+            arguments = signature.bind(model, *args, **given).arguments
+            arguments.update(arguments.pop("params", {}))
+            arguments.pop("self")
+            return answer(record, model, arguments)
+        except (Declined, TypeError) as declined:
+            tally.fall(record.name, str(declined))
+            return None
+
     @functools.wraps(original.fit)
     def fit(self: Any, *args: Any, **given: Any) -> Any:
         if _theirs.get() or not active():
             return original.fit(self, *args, **given)
         began = time.perf_counter()
-        try:
-            bound = signature.bind(self, *args, **given).arguments
-            bound.update(bound.pop("params", {}))
-            bound.pop("self")
-            found = answer(record, self, bound)
-        except (Declined, TypeError) as declined:
-            tally.fall(record.name, str(declined))
+        found = answered(self, args, given)
+        if found is None:
             with only_theirs():
                 return original.fit(self, *args, **given)
         for name, value in found.items():

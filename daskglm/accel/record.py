@@ -15,8 +15,8 @@ import scipy.sparse as sp
 # optimum an objective is off by the square of what its gradient and its coefficients are off by,
 # and sums are rounded.
 LARGEST_GAP, LEAST_GAP = 1e-8, 1e-13
-# The gap of losses with corners, for which the last digits cost most of the time.
-GAP_OF_CORNERS = 1e-6
+# Losses with corners, whose last digits cost most of the time: this share of `tol`, and at most.
+SHARE_OF_CORNERS, GAP_OF_CORNERS = 1e-2, 1e-6
 # A fit that ended before that is taken nevertheless if its proved gap is below `tol` and this.
 ENOUGH = 1e-6
 # An element of rows above which LIBLINEAR is said to stand still; scikit-learn refuses such rows.
@@ -87,6 +87,8 @@ class Record:
         Of an `Asked`, what scikit-learn says of these parameters.
     rows : callable
         Of an `Asked`, the rows for our fit.
+    exact : bool
+        Whether the class has no `tol`, or its usual solver takes no notice of it.
     has_corners : callable
         Of an `Asked`, whether the loss is of a support vector machine and has corners.
     """
@@ -101,14 +103,15 @@ class Record:
     folder: str = "linear_model"
     warns: Callable[[Asked], tuple[Warning, ...]] = nothing
     rows: Callable[[Asked], Any] = field(default=lambda asked: asked.X)
+    exact: bool = False
     has_corners: Callable[[Asked], bool] = field(default=lambda asked: False)
 
 
 def gap_for(tol: float, has_corners: bool = False) -> float:
     """The relative gap to prove where scikit-learn is given this `tol`."""
-    return (
-        GAP_OF_CORNERS if has_corners else float(min(max(float(tol) ** 2, LEAST_GAP), LARGEST_GAP))
-    )
+    if has_corners:
+        return min(max(float(tol) * SHARE_OF_CORNERS, LEAST_GAP), GAP_OF_CORNERS)
+    return min(max(float(tol) ** 2, LEAST_GAP), LARGEST_GAP)
 
 
 def fewer_steps(least: int) -> Rule:

@@ -90,6 +90,7 @@ HUBER = Record(
 
 QUANTILE = Record(
     name="QuantileRegressor",
+    exact=True,
     checks={"accept_sparse": ["csc", "csr", "coo"], "y_numeric": True, "multi_output": False},
     parameters=lambda asked: {
         "quantile": asked.model.quantile,

@@ -198,6 +198,7 @@ def test_errors_are_scikit_learns(model, y):
     with pytest.raises(ValueError) as ours:
         getattr(module, type(model).__name__)(**model.get_params()).fit(X, y)
     assert str(ours.value) == str(theirs.value)
+    assert ours.value.__context__ is None or "daskglm" not in repr(ours.value.__context__)
 
 
 @before_1_9
@@ -226,3 +227,5 @@ def test_a_gap_is_the_square_of_tol_between_limits():
     assert gap_for(1e-5) == pytest.approx(1e-10)
     assert gap_for(0.1) == gap_for(1e-4) == pytest.approx(1e-8)
     assert gap_for(0.0) == gap_for(1e-9) == pytest.approx(1e-13)
+    assert gap_for(0.1, True) == gap_for(1e-4, True) == pytest.approx(1e-6)
+    assert gap_for(1e-8, True) == pytest.approx(1e-10)
