@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from sklearn.linear_model import LogisticRegression
 
 from daskglm.accel.record import (
     FLOATS,
@@ -21,6 +22,8 @@ from daskglm.accel.record import (
 )
 
 DEPRECATED = "deprecated"
+# Whether this version of scikit-learn wants no `penalty`.
+WITHOUT_PENALTY = LogisticRegression().penalty == DEPRECATED
 
 
 def _kind(penalty: Any, ratio: Any, C: float) -> tuple[Any, float, float]:
@@ -38,15 +41,10 @@ def _of(model: Any) -> tuple[Any, float, float]:
     return _kind(model.penalty, model.l1_ratio, model.C)
 
 
-def _deprecates(model: Any) -> bool:
-    """Whether this version of scikit-learn wants no `penalty`."""
-    return bool(type(model)().penalty == DEPRECATED)
-
-
 def _contradicts(asked: Asked) -> bool:
     """Whether scikit-learn, from 1.8 on, warns of more than that `penalty` is given."""
     model = asked.model
-    if not _deprecates(model):
+    if not WITHOUT_PENALTY:
         return False
     if model.l1_ratio is None:
         return True
@@ -102,7 +100,7 @@ def _logistic_attributes(asked: Asked, ours: Any) -> dict[str, Any]:
 def _deprecations(asked: Asked) -> tuple[Warning, ...]:
     """What scikit-learn says where `penalty` is given, from 1.8 on, which has another default."""
     model = asked.model
-    if not _deprecates(model) or model.penalty == DEPRECATED:
+    if not WITHOUT_PENALTY or model.penalty == DEPRECATED:
         return ()
     said: tuple[Warning, ...] = (
         FutureWarning(
@@ -158,7 +156,7 @@ def _ratios(model: Any) -> Any:
 def _cv_refused(asked: Asked) -> bool:
     model = asked.model
     ratios = _ratios(model)
-    plain = DEPRECATED if _deprecates(model) else "l2"
+    plain = DEPRECATED if WITHOUT_PENALTY else "l2"
     if model.penalty != plain or model.dual or (_is_liblinear(asked) and model.fit_intercept):
         return True
     return ratios is not None and bool(np.any(np.asarray(ratios))) and model.solver != "saga"
@@ -207,7 +205,7 @@ def _cv_deprecations(asked: Asked) -> tuple[Warning, ...]:
         for name, text in CHANGING.items()
         if isinstance(given.get(name), str) and given[name] == "warn"
     ]
-    if _deprecates(asked.model) and given["l1_ratios"] is None:
+    if WITHOUT_PENALTY and given["l1_ratios"] is None:
         said.append(
             FutureWarning("'l1_ratios=None' was deprecated in version 1.8 of scikit-learn.")
         )
@@ -238,8 +236,8 @@ def _svc_refused(asked: Asked) -> bool:
     if model.multi_class != "ovr":
         return True
     if model.loss == "hinge":
-        return bool(model.penalty != "l2" or model.dual is False)
-    return bool(model.penalty == "l1" and model.dual is True)
+        return bool(model.penalty != "l2" or model.dual not in (True, "auto"))
+    return bool(model.penalty == "l1" and model.dual not in (False, "auto"))
 
 
 def _svc_parameters(asked: Asked) -> dict[str, Any]:

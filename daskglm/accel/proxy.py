@@ -43,6 +43,8 @@ def proxy_of(
 
     def answered(model: Any, args: Any, given: Any) -> dict[str, Any] | None:
         try:
+            if _changes(type(model), proxy):
+                raise Declined("a subclass that changes inner methods of scikit-learn's")
             arguments = signature.bind(model, *args, **given).arguments
             arguments.update(arguments.pop("params", {}))
             arguments.pop("self")
@@ -80,6 +82,16 @@ def proxy_of(
     proxy = meta(original.__name__, (original,), {**kept, "fit": fit, "__reduce_ex__": reduce})
     meta.proxy = proxy
     return proxy
+
+
+def _changes(cls: Any, proxy: Any) -> bool:
+    """Whether a subclass has its own of the methods that scikit-learn's `fit` may call."""
+    for each in cls.__mro__[: cls.__mro__.index(proxy)]:
+        for name, value in vars(each).items():
+            inner = name == "path" or (name.startswith("_") and not name.startswith("__"))
+            if inner and callable(value) and hasattr(proxy, name):
+                return True
+    return False
 
 
 def _with_instances_of(original: Any) -> Any:

@@ -115,7 +115,9 @@ QUANTILE = Record(
 
 
 def _svr_refused(asked: Asked) -> bool:
-    return bool(asked.model.loss == "epsilon_insensitive" and asked.model.dual is False)
+    return bool(
+        asked.model.loss == "epsilon_insensitive" and asked.model.dual not in (True, "auto")
+    )
 
 
 SVR = Record(

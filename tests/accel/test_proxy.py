@@ -68,6 +68,20 @@ def test_other_classes_are_no_instances():
     assert "1 fits taken" in accel.report()
 
 
+def test_a_subclass_that_changes_the_loss_is_scikit_learns():
+    class Mine(linear_model.PoissonRegressor):
+        def __init__(self, alpha):
+            super().__init__(alpha=alpha)
+
+        def _get_loss(self, *args, **given):
+            return linear_model.TweedieRegressor(power=1.5)._get_loss(*args, **given)
+
+    model = Mine(0.5).fit(X, y)
+    accel.uninstall()
+    theirs = linear_model.TweedieRegressor(power=1.5, alpha=0.5).fit(X, y)
+    np.testing.assert_allclose(model.coef_, theirs.coef_)
+
+
 def test_classes_that_others_of_scikit_learn_use_are_proxies_and_names_come_back():
     from sklearn.linear_model import _logistic
 
