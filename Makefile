@@ -47,7 +47,7 @@ nightly: docs  ## what takes hours: before a release, and once a night (as root:
 	deploy/tests/setup.sh || echo "tests of launchers and browsers will skip: deploy/tests/setup.sh failed" >&2
 	$(PYTEST) -m nightly; tests=$$?; $(RUN) -m benchmarks.soak --minutes 10 && exit $$tests
 
-compatibility: setup  ## scikit-learn's and statsmodels' own tests with our estimators, and those in DASK_ML=, GLUM= and CELER=folder; half an hour
+compatibility: setup  ## scikit-learn's and statsmodels' own tests with our estimators, scikit-learn's under daskglm.accel, and those in DASK_ML=, GLUM= and CELER=folder; an hour
 	nice $(RUN) -m tests.compatibility $(if $(DASK_ML),--dask-ml $(DASK_ML)) $(if $(GLUM),--glum $(GLUM)) $(if $(CELER),--celer $(CELER))
 
 lint: setup  ## ruff, mypy, and the contracts on imports (pyproject.toml); size budgets are tests

@@ -12,12 +12,14 @@ import scipy.sparse
 import daskglm
 from tests.compatibility.__main__ import EXPECTED, cause_of, run, tell
 from tests.compatibility.patch import (
+    ACCEL,
     PEERS,
     SUITES,
     functions_about,
     patched,
     sklearn_header,
     write_peer,
+    write_plain,
     write_sklearn,
 )
 
@@ -60,6 +62,21 @@ def test_files_of_the_scikit_learn_that_is_installed_can_be_patched(tmp_path):
         path, functions = write_sklearn(suite, tmp_path)
         compile(path.read_text(), str(path), "exec")
         assert len(functions) >= 10
+    copies = {write_plain(suite, tmp_path) for suite in ACCEL}
+    assert len(copies) == len(ACCEL)
+    assert all("def test_" in path.read_text() for path in copies)
+
+
+@pytest.mark.slow
+def test_files_are_run_under_accel(tmp_path):
+    path = tmp_path / "under.py"
+    path.write_text(
+        "from sklearn.linear_model import Ridge\nimport daskglm.accel\n"
+        "def test_one():\n    Ridge().fit([[0.0], [1.0]], [0.0, 1.0])\n"
+        "    assert 'Ridge: 1 taken' in daskglm.accel.report()\n"
+    )
+    plugins = ["-p", "tests.compatibility.under_accel", "-p", "sklearn.conftest"]
+    assert run(path, [], 120, plugins=plugins) == {"test_one": ("passed", "")}
 
 
 def test_causes_are_told_and_unknown_failures_are_errors(capsys):

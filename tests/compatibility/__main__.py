@@ -3,7 +3,8 @@
 Copies of test files of the scikit-learn and the statsmodels that are installed are patched in a temporary folder and
 run; so are dask-ml's test_glm.py where `--dask-ml` names it or a checkout of dask-ml (dask-ml and dask-glm have to be
 installed then), glum's where `--glum` names a checkout, and celer's where `--celer` names a folder that celer is
-installed in (`pip install --no-deps --target`). Adapters, `as_*.py`, give our estimators the names and parameters of
+installed in (`pip install --no-deps --target`). Files named `accel_*` are scikit-learn's as they are, run under
+`daskglm.accel`. Adapters, `as_*.py`, give our estimators the names and parameters of
 statsmodels, glum and celer. Counts are printed with the versions, and the failures by cause: `expected.json` has the
 causes. Exit code 1 where a failure has none there.
 """
@@ -26,11 +27,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.compatibility.patch import (
+    ACCEL,
     PEERS,
     SUITES,
     Suite,
     write_dask_ml,
     write_peer,
+    write_plain,
     write_sklearn,
 )
 
@@ -45,7 +48,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.compatibility", description=__doc__.splitlines()[0]
     )
-    names = ", ".join(suite.name for suite in (*SUITES, *PEERS))
+    names = ", ".join(suite.name for suite in (*SUITES, *ACCEL, *PEERS))
     parser.add_argument("suites", nargs="*", help=f"of {names}; default: all that are there")
     parser.add_argument(
         "--dask-ml", type=Path, help="dask-ml's test_glm.py, or a checkout of dask-ml"
@@ -77,6 +80,11 @@ def _suites(
             path, functions = write_sklearn(suite, temporary)
             plugins = {"plugins": ["-p", "sklearn.conftest"]}
             yield suite.name, titled(suite), path, functions, plugins
+    for suite in ACCEL:
+        if not args.suites or suite.name in args.suites:
+            both = ["-p", "tests.compatibility.under_accel", "-p", "sklearn.conftest"]
+            both += ["-k", " or ".join(suite.chosen)] if suite.chosen else []
+            yield suite.name, titled(suite), write_plain(suite, temporary), [], {"plugins": both}
     for suite in PEERS:
         root = getattr(args, suite.given) if suite.given else installed(suite.package)
         if root is None or (args.suites and suite.name not in args.suites):

@@ -72,7 +72,7 @@ class Suite:
     """A file of tests, by the package it lies in, and which of its functions count (all, or those that a pattern fits).
 
     `header` is what its tests need besides the estimators. `given` names the argument of the command line that has the
-    folder of the file, where the package that is installed has no tests.
+    folder of the file, where the package that is installed has no tests. Of `chosen`, tests have one in their names.
     """
 
     name: str
@@ -81,6 +81,7 @@ class Suite:
     about: str | None = None
     header: str = ""
     given: str | None = None
+    chosen: tuple[str, ...] = ()
 
 
 SUITES = (
@@ -95,6 +96,31 @@ SUITES = (
         "sklearn",
         "linear_model/tests/test_coordinate_descent.py",
         r"\b(?<!MultiTask)(Lasso|ElasticNet)(CV)?\b",
+    ),
+)
+
+
+# As they are, under `daskglm.accel`.
+ACCEL = tuple(
+    Suite(f"accel_{Path(path).name}", "sklearn", path)
+    for path in (
+        "linear_model/tests/test_logistic.py",
+        "linear_model/tests/test_ridge.py",
+        "linear_model/tests/test_coordinate_descent.py",
+        "linear_model/tests/test_huber.py",
+        "linear_model/tests/test_quantile.py",
+        "linear_model/tests/test_common.py",
+        "linear_model/_glm/tests/test_glm.py",
+        "svm/tests/test_svm.py",
+    )
+)
+# The common tests of all of scikit-learn's estimators.
+ACCEL += (
+    Suite(
+        "accel_tests_test_common.py",
+        "sklearn",
+        "tests/test_common.py",
+        chosen=(*SKLEARN_NAMES, "PoissonRegressor", "GammaRegressor", "TweedieRegressor"),
     ),
 )
 
@@ -187,6 +213,15 @@ def write_sklearn(suite: Suite, folder: Path) -> tuple[Path, list[str]]:
     path = folder / suite.name
     path.write_text(patched(source, sklearn_header(source) + suite.header))
     return path, functions_about(source, suite.about)
+
+
+def write_plain(suite: Suite, folder: Path) -> Path:
+    """A copy of one of scikit-learn's files, as it is."""
+    import sklearn
+
+    path = folder / suite.name
+    path.write_bytes((Path(sklearn.__file__).parent / suite.path).read_bytes())
+    return path
 
 
 def write_peer(suite: Suite, root: Path, folder: Path) -> Path:

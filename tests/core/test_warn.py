@@ -1,6 +1,7 @@
 """Warnings name the line of the user's that called, however deep they are raised."""
 
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import daskglm
+from daskglm.core.warn import quiet, warn
 from tests.conftest import make_problem
 
 X, y = make_problem(300, 5)
@@ -30,6 +32,15 @@ def test_a_warning_names_this_file(name):
         CALLS[name]()
     assert caught
     assert {each.filename for each in caught} == {__file__}
+
+
+def test_quiet_is_of_one_thread():
+    with quiet(), ThreadPoolExecutor(1) as others:
+        warn("not heard")
+        with pytest.warns(UserWarning, match="^heard$"):
+            others.submit(warn, "heard").result()
+    with pytest.warns(UserWarning, match="heard again"):
+        warn("heard again")
 
 
 def test_a_warning_from_within_a_pipeline_names_the_pipeline():
