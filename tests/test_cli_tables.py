@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import daskglm
+from daskglm.estimators import datafiles
 from daskglm.estimators.persistence import load
 from tests.test_cli import read, run, small_threads  # noqa: F401
 
@@ -333,10 +334,11 @@ def test_a_file_without_a_column_is_named(kind, lacking, model, tmp_path):
         one_error(run("fit", data, *FIT, *out, code=1), f"1.{kind}", "no column 'fuel'")
 
 
-# ---- types of CSV, which dask finds in the first lines
+# ---- types of CSV, which dask finds at the beginning
 @pytest.fixture
-def long(tmp_path):
-    """Return a function that writes a CSV file whose first lines say little of a column."""
+def long(tmp_path, monkeypatch):
+    """Return a function that writes a CSV file whose beginning says little of a column."""
+    monkeypatch.setattr(datafiles, "SAMPLED", 100_000)
 
     def make(first, later, rows=14_000, **columns):
         frame = pd.concat([PLAIN] * (2 * rows // N), ignore_index=True)
@@ -370,6 +372,23 @@ def test_text_after_numbers_or_nothing_wants_a_word(first, long, tmp_path):
         run(*predict)
     else:
         one_error(run(*predict, code=1), "few.csv: row 0, column 'code' has the level '7'")
+
+
+def test_columns_that_are_seldom_filled_or_seldom_text_need_no_word(tmp_path):
+    """Codes of diagnoses begin with a letter now and then; most rows have no measurement."""
+    at = np.arange(N)
+    rare = np.where(at % 30 == 25, "high", None)
+    frame = PLAIN.assign(code=np.where(at % 40 == 33, "V57", "250"), found=rare)
+    data = write(frame, tmp_path / "rare.csv")
+    run("fit", data, *FIT, "--missing", "level", "--out", tmp_path / "m.json")
+    names = set(load(tmp_path / "m.json").feature_names_out_)
+    assert {"code[V57]", "found[high]", "found[(missing)]"} <= names
+
+
+def test_all_columns_that_change_are_named_at_once(long, tmp_path):
+    data = long("7", "7A", second=np.where(np.arange(27_900) < 20_000, "1", "b"))
+    done = run("fit", data, *FIT, "--out", tmp_path / "m.json", code=1)
+    one_error(done, "line 14,002, column 'code' is '7A'", "the same is true of 'second'")
 
 
 def test_booleans_and_targets_that_change(long, tmp_path):

@@ -1,7 +1,7 @@
 """Types of the columns of CSV files, which have none: told beforehand, so that they are the same in
 all partitions; and the value that is of another type, for errors.
 
-Dask infers types from the first lines of the first file. Integers that are missing further down, or
+Dask infers types from the beginning of the first file. Integers that are missing further down, or
 codes such as "7" and "2A", would change the type from one partition to the next.
 """
 
@@ -101,14 +101,16 @@ def first_other(file: Any, dtypes: Mapping[str, Any]) -> str | None:
         return None
     line = 2
     for rows in pd.read_csv(file, chunksize=ROWS, dtype=TEXT, usecols=list(kinds)):
-        if found := min(_others(rows, kinds, dtypes), default=None):
-            i, name = found
+        if found := sorted(_others(rows, kinds, dtypes)):
+            i, name = found[0]
             value = rows[name].iloc[i]
             is_ = "is missing" if pd.isna(value) else f"is {shown(value)}"
+            more = ", ".join(repr(other) for _, other in found[1:])
             return (
                 f"line {line + i:,}, column {name!r} {is_}, but the first lines, or the "
                 f"rows of the fit, have {_HAVE[kinds[name]]} there: correct it, or fit with the "
                 "column in --categories if its values are levels"
+                + (f"; the same is true of {more}" if more else "")
             )
         line += len(rows)
     return None
