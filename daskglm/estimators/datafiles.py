@@ -30,7 +30,7 @@ _HEAD = 3
 _ROWS = 100_000
 # Bytes of row groups of Parquet that become one partition. Chosen.
 PARQUET_BLOCK = 1 << 26
-# Bytes at the beginning of CSV files, and lines in them at most, by which columns have types: 30 ms.
+# Bytes at the beginning of CSV files by which columns have types (30 ms), and lines at most.
 # Dask's own ten lines are of one type in most columns that are seldom filled, or seldom text.
 SAMPLED = 4_000_000
 # What dask and pandas say of files with other columns than the first.
