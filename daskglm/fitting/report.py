@@ -47,7 +47,7 @@ class Report:
         Proved bound on (objective - optimum) / optimum (docs/certificates.md); nan where there is
         none (C = inf).
     gradient_ratio : float
-        |gradient| / |gradient at w = 0|.
+        |gradient| / |gradient at w = 0|; nan where the last point is one of the dual.
     coefficient_error : float
         Bound on |w - w*| / |w| for the coefficients w of the features and those of the optimum, w*,
         proved in docs/scikit-learn.md; nan where there is none (C = inf).
@@ -164,6 +164,11 @@ class Report:
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)
 
+    def _gradient_row(self) -> list[tuple[str, str]]:
+        """Points of duals, and those that a dual proved, have no gradient."""
+        known = not math.isnan(self.gradient_ratio)
+        return [("gradient ratio", f"{self.gradient_ratio:.2e}")] if known else []
+
     def _rows(self) -> list[tuple[str, str]]:
         """Return names and texts of what is shown."""
         rows = [
@@ -176,7 +181,7 @@ class Report:
                 if math.isnan(self.relative_gap)
                 else f"<= {self.relative_gap:.2e}",
             ),
-            ("gradient ratio", f"{self.gradient_ratio:.2e}"),
+            *self._gradient_row(),
             ("iterations", f"{self.n_iter}"),
             ("passes over X", f"{self.passes:.4g}"),
             (

@@ -36,3 +36,10 @@ def test_report_has_what_users_ask_for_and_prints_as_a_table():
     assert len(text.splitlines()) <= 12
     for word in ("newton", "converged", "relative gap", "passes", "rounds", "400 rows"):
         assert word in text
+
+
+def test_a_fit_that_ends_on_the_dual_shows_no_gradient():
+    report = daskglm.fit(X, y, loss="hinge", C=0.01).report_
+    assert np.isnan(report.gradient_ratio)
+    assert "gradient ratio" not in repr(report)
+    assert "gradient ratio" in repr(MODEL.report_)
