@@ -30,7 +30,7 @@ def test_few_steps_where_rows_turn_on_and_off(solver):
 
 
 def test_newton_after_a_long_tron_does_not_go_on_from_where_that_is():
-    X, y = separable(3_000, 300)
+    X, y = separable(2_000, 400)
     report = daskglm.fit(X, y, loss="squared_hinge", C=1.0, tol=1e-6).report_
     assert report.converged
     assert report.solver == "tron+newton"
