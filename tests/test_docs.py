@@ -155,7 +155,7 @@ def test_the_front_page_has_a_handful_of_groups_that_name_their_pages():
         text = (ROOT / f"docs/{group}.md").read_text()
         for page in listed(ROOT / f"docs/{group}.md"):
             # a page that is made by the build is no file to link to
-            named = rf"\]\({page}\.md\)|{{doc}}`[^`]*<{page}>`"
+            named = rf"\]\({page}\.(md|rst)\)|{{doc}}`[^`]*<{page}>`"
             assert re.search(named, text), f"{group} does not name {page}"
 
 
