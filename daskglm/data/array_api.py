@@ -10,8 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import sklearn
-from sklearn.utils._array_api import get_namespace_and_device
 
 from daskglm.core.device import gpu
 
@@ -64,12 +62,16 @@ def in_library_of(X: Any, found: Any, *, labels: bool = False) -> Any:
         Whether they are classes, whose dtype is that of y. Other floats have that of X if it is
         float32, and float64 otherwise.
     """
+    import sklearn  # which workers do without
+
     if not sklearn.get_config()["array_api_dispatch"]:
         return found
     # arrays of CuPy had no __array_namespace__ before its version 14
     ours = isinstance(X, np.ndarray) or not (is_tensor(X) or type(X).__module__ == "cupy")
     if ours or not isinstance(found, np.ndarray) or found.dtype.kind not in "biuf":
         return found
+    from sklearn.utils._array_api import get_namespace_and_device
+
     xp, _, device = get_namespace_and_device(X)
     single = X.dtype == xp.float32 and found.dtype.kind == "f" and not labels
     return xp.asarray(found, dtype=xp.float32 if single else None, device=device)
