@@ -1,7 +1,10 @@
 """What a release consists of agrees with itself: versions, requirements, workflows, templates, citation."""
 
+import importlib.util
 import re
+import sys
 import tomllib
+import types
 from pathlib import Path
 
 import pytest
@@ -107,6 +110,67 @@ def test_every_python_of_the_package_is_tested_and_released():
     assert len(tests["os"]) == 3
     wheels = read(GITHUB / "workflows" / "release.yml")["jobs"]["wheel"]["strategy"]["matrix"]
     assert wheels["python-version"] == versions
+
+
+def test_wheels_are_built_and_tested_on_each_system():
+    """With machine code where there are levels of processors: not on Macs, whose wheel is uploaded once."""
+    job = read(GITHUB / "workflows" / "release.yml")["jobs"]["wheel"]
+    matrix = job["strategy"]["matrix"]
+    assert matrix["os"] == ["ubuntu-latest", "windows-latest", "macos-latest"]
+    assert job["runs-on"] == "${{ matrix.os }}"
+    runs = {step["run"]: step.get("if") for step in job["steps"] if "run" in step}
+    assert runs["python deploy/wheel/machine_code.py"] == "runner.os != 'macOS'"
+    assert runs["python -m build --wheel --outdir dist"] is None
+    assert not [command for command in runs if "make " in command], "Windows has no make"
+    (upload,) = [step for step in job["steps"] if "upload" in step.get("uses", "")]
+    once = re.fullmatch(
+        r"runner.os != 'macOS' \|\| matrix.python-version == '([\d.]+)'", upload["if"]
+    )
+    assert once[1] in matrix["python-version"]
+    # two artifacts of one name are refused
+    assert {"matrix.os", "matrix.python-version"} <= set(
+        re.findall(r"matrix\.[\w-]+", upload["with"]["name"])
+    )
+
+
+def test_tests_that_workflows_choose_by_a_mark_have_it():
+    chosen = [
+        found.groups()
+        for _, step in steps()
+        if (found := re.search(r"pytest -m (\w+) (\S+)", step.get("run", "")))
+    ]
+    assert chosen
+    for mark, file in chosen:
+        assert f"pytest.mark.{mark}\n" in (ROOT / file).read_text(), file
+
+
+@pytest.mark.parametrize(
+    ("platform", "system"),
+    [("linux", "manylinux2014_x86_64"), ("win32", "win_amd64"), ("darwin", None)],
+)
+def test_the_tag_of_a_wheel_is_that_of_its_machine_code(monkeypatch, tmp_path, platform, system):
+    interface = types.ModuleType("hatchling.builders.hooks.plugin.interface")
+    interface.BuildHookInterface = object  # hatchling itself is there only while a wheel is built
+    monkeypatch.setitem(sys.modules, interface.__name__, interface)
+    monkeypatch.setattr(sys, "platform", platform)
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    hook, data = module.MachineCodeTag(), {}
+    hook.root = tmp_path
+    hook.initialize("standard", data)
+    assert data == {}  # a wheel without machine code is for any Python
+    (tmp_path / "daskglm" / "machine_code" / "x86-64-v3").mkdir(parents=True)
+    (tmp_path / "daskglm" / "machine_code" / "x86-64-v3" / "kernel.py311").touch()
+    hook.initialize("editable", data)
+    assert data == {}
+    if system is None:
+        with pytest.raises(KeyError, match="darwin"):
+            hook.initialize("standard", data)
+        return
+    hook.initialize("standard", data)
+    python = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+    assert data == {"pure_python": False, "tag": f"{python}-none-{system}"}
 
 
 def test_publishing_needs_no_password():

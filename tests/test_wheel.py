@@ -1,4 +1,7 @@
-"""The wheel: what it contains, and that its fits compile nothing. Slow: kernels are compiled."""
+"""The wheel: what it contains, and that its fits compile nothing. At night: kernels are compiled.
+
+Where no machine code is shipped, as on Macs, it is one for any Python, whose first fits compile.
+"""
 
 import os
 import subprocess
@@ -38,8 +41,6 @@ def run(*command, **more):
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     """A wheel built as `make wheel` does, from a copy of what git knows."""
-    if not processor.runs():
-        pytest.skip("this processor is of no level for which machine code is shipped")
     folder = tmp_path_factory.mktemp("wheel")
     names = run("git", "ls-files", "-z", cwd=ROOT).stdout.split("\0")
     for name in filter(None, names):
@@ -47,7 +48,8 @@ def wheel(tmp_path_factory):
             (folder / "src" / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / "src" / name).write_bytes((ROOT / name).read_bytes())
     env = os.environ | {"PYTHONPATH": str(folder / "src")}
-    run(sys.executable, "deploy/wheel/machine_code.py", cwd=folder / "src", env=env)
+    if processor.runs():
+        run(sys.executable, "deploy/wheel/machine_code.py", cwd=folder / "src", env=env)
     build = [sys.executable, "-m", "build", "--sdist", "--wheel", "--outdir", str(folder / "dist")]
     run(*build, cwd=folder / "src")
     return next((folder / "dist").glob("*.whl"))
@@ -55,8 +57,12 @@ def wheel(tmp_path_factory):
 
 @pytest.mark.nightly
 def test_it_has_code_for_every_level_of_this_processor(wheel):
+    if not processor.runs():
+        assert wheel.name.endswith("-py3-none-any.whl")
+        return
     python = f"cp{sys.version_info[0]}{sys.version_info[1]}"
-    assert wheel.name.endswith(f"-{python}-none-manylinux2014_x86_64.whl")
+    system = {"linux": "manylinux2014_x86_64", "win32": "win_amd64"}[sys.platform]
+    assert wheel.name.endswith(f"-{python}-none-{system}.whl")
     assert wheel.stat().st_size < 30e6
     names = zipfile.ZipFile(wheel).namelist()
     for level in processor.runs():
@@ -72,8 +78,8 @@ def test_first_fits_compile_nothing(wheel, tmp_path):
     env = os.environ | {"PYTHONPATH": str(target), "NUMBA_CACHE_DIR": str(tmp_path / "numba")}
     done = run(sys.executable, "-c", FIRST_FITS, cwd=tmp_path, env=env)
     assert done.stdout.startswith(str(target))
-    assert "compiling" not in done.stderr
-    assert not [path for path in (tmp_path / "numba").rglob("*") if path.is_file()]
+    compiled = [path for path in (tmp_path / "numba").rglob("*") if path.is_file()]
+    assert bool(compiled) == ("compiling" in done.stderr) == (not processor.runs())
 
 
 @pytest.mark.nightly

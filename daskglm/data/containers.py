@@ -2,7 +2,7 @@
 nothing else.
 
 Polars and pyarrow tables become pandas, xarray what it wraps, pydata/sparse SciPy's CSR, futures
-delayed objects.
+delayed objects, tensors of PyTorch and other arrays of the array API standard NumPy or CuPy.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+
+from daskglm.data.array_api import from_library, is_tensor
 
 KNOWN = (
     "builtins",
@@ -66,7 +68,7 @@ def plain(values: Any) -> Any:
     Raises
     ------
     TypeError
-        For `np.matrix` and for lazy frames of Polars.
+        For `np.matrix`, lazy frames of Polars, and tensors that cannot be read here.
     """
     if isinstance(values, np.matrix):
         raise TypeError(
@@ -81,6 +83,8 @@ def plain(values: Any) -> Any:
         return values.data
     if library == "sparse":
         return _scipy(values)
+    if is_tensor(values):
+        return from_library(values)
     return _pandas(values)
 
 

@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_feature_names, check_is_fitted, vali
 from daskglm.core.arguments import check_choice, check_flag, starting_point
 from daskglm.core.decisions import predicted
 from daskglm.core.device import on_device
+from daskglm.data.array_api import in_library_of
 from daskglm.data.beside import refuse_another_order
 from daskglm.data.containers import Named, plain
 from daskglm.data.frames import is_sparse_frame
@@ -234,12 +235,16 @@ class LinearModel(BaseEstimator):
         offset: Any = None,
         exposure: Any = None,
         y: Any = None,
+        labels: bool = False,
     ) -> Any:
-        """Return `finish` of the margins of X, less y if it is given, in the container of X."""
+        """Return `finish` of the margins of X, less y if it is given, in the container of X.
+
+        `labels` says that the results are classes, whose dtype is that of y.
+        """
         check_is_fitted(self)
         if X is ROW_BY_ROW:
             return self._row_scorer(finish)
-        design = None if isinstance(X, (Named, Coded)) else design_of_model(self)
+        design, given = None if isinstance(X, (Named, Coded)) else design_of_model(self), X
         if design is not None:
             X = as_table(X, design)
         roles = getattr(self, "roles_", {})
@@ -284,7 +289,7 @@ class LinearModel(BaseEstimator):
             features = None  # by now an array
         constants = np.atleast_1d(self._constants)
         of = Margins(coefficients_of(self), constants, finish, names, features, design)
-        return in_kind(X, of, like=like, beside=beside)
+        return in_library_of(given, in_kind(X, of, like=like, beside=beside), labels=labels)
 
     def scorer(self, method: str = "predict", **options: Any) -> RowScorer:
         """Return a function that predicts one row in microseconds, for a service.
@@ -521,7 +526,7 @@ class Classifier(ClassifierMixin, LinearModel):
         """
         check_is_fitted(self)
         like = np.empty(0, self.classes_.dtype)
-        return self._values(X, partial(labels, self.classes_), like, offset=offset)
+        return self._values(X, partial(labels, self.classes_), like, offset=offset, labels=True)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Accuracy: the share of rows, by weight, whose label is predicted.

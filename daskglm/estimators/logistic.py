@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -177,17 +178,24 @@ class LogisticRegression(Classifier):
         One-vs-rest probabilities are normalised to sum to one.
         """
         check_is_fitted(self)
-        k = len(self.classes_)
-        finish = softmax_probabilities if self._fitted_together else probabilities
-        return self._values(X, finish, np.empty((0, k)), self.classes_, offset=offset)
+        return self._by_class(X, self._probabilities, offset)
 
     def predict_log_proba(self, X: Any, offset: Any = None) -> Any:
         """Logarithms of `predict_proba`."""
-        proba = self.predict_proba(X, offset)
-        if hasattr(proba, "map_partitions"):
-            return proba.map_partitions(np.log)
-        if isinstance(proba, list):
-            import dask
+        check_is_fitted(self)
+        return self._by_class(X, partial(_logarithms, self._probabilities), offset)
 
-            return [dask.delayed(np.log)(part) for part in proba]
-        return np.log(proba)
+    @property
+    def _probabilities(self) -> Any:
+        """What turns decision values into probabilities."""
+        return softmax_probabilities if self._fitted_together else probabilities
+
+    def _by_class(self, X: Any, finish: Any, offset: Any) -> Any:
+        like = np.empty((0, len(self.classes_)))
+        return self._values(X, finish, like, self.classes_, offset=offset)
+
+
+def _logarithms(of: Any, scores: np.ndarray) -> np.ndarray:
+    """Return the logarithms of what `of` makes of decision values; -inf of 0."""
+    logarithms: np.ndarray = np.log(of(scores))
+    return logarithms

@@ -235,7 +235,7 @@ class OrdinalRegression(ClassifierMixin, LinearModel):
         check_is_fitted(self)
         like = np.empty(0, self.classes_.dtype)
         finish = partial(_labels, self.classes_, self._decide)
-        return self._values(X, finish, like, offset=offset)
+        return self._values(X, finish, like, offset=offset, labels=True)
 
     def predict_proba(self, X: Any, offset: Any = None) -> Any:
         """Return probabilities of the classes, (n, classes), in the container of X."""

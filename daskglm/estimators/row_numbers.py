@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from daskglm.core.arguments import check_choice
+from daskglm.data.array_api import in_library_of
 from daskglm.data.containers import plain
 from daskglm.data.partitions import Partitions
 from daskglm.estimators.absorbed import coefficients_of
@@ -42,7 +43,7 @@ def residuals(
     classes = tuple(np.asarray(getattr(model, "classes_", ())).tolist())
     data = taken(model, X, y, sample_weight, loss, method="residuals", **beside)
     fitted = Fitted(coef, np.atleast_1d(model.intercept_), loss.ref, classes, kind)
-    return in_container(plain(X), data, residuals_of, fitted)
+    return in_library_of(X, in_container(plain(X), data, residuals_of, fitted))
 
 
 class _Features:
@@ -64,7 +65,7 @@ def leverages(of: Any, X: Any, y: Any, sample_weight: Any, **beside: Any) -> Any
     intercept = found.params[d:] if of.fit_intercept else np.zeros(1)
     coef, curvature = found.params[None, :d], of.config.curvature
     hat = Hat(coef, intercept, found.problem, curvature, found.inverse)
-    return in_container(plain(X), data, leverages_of, hat)
+    return in_library_of(X, in_container(plain(X), data, leverages_of, hat))
 
 
 def in_container(X: Any, data: Partitions, of_block: Callable[..., np.ndarray], of: Any) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import psutil
 import scipy.sparse as sp
-from dask import delayed
+from dask.delayed import delayed
 from distributed import Client, LocalCluster
 from sklearn.metrics import log_loss
 

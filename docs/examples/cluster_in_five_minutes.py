@@ -6,6 +6,7 @@ Do wind, rain and fog make flights leave late? The rows are in files, and two wo
 and keep half of them each.
 """
 
+import logging
 import tempfile
 from pathlib import Path
 
@@ -23,7 +24,7 @@ import daskglm
 # worker process imports the script. A notebook does not need that.
 
 cluster = LocalCluster(
-    n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs="ERROR"
+    n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=logging.ERROR
 )
 client = Client(cluster)
 

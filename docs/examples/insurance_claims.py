@@ -19,7 +19,7 @@ import daskglm
 # 50,000 policies. Young drivers' effect fades between 25 and 30. The area is text, and stays so:
 # each area but the first has a coefficient. Booleans have one.
 
-policies = load_motor(50_000, seed=42)
+policies = pd.DataFrame(load_motor(50_000, seed=42))
 age = policies["driver_age"]
 table = policies[["vehicle_group", "ncd_years", "area", "claim_count", "exposure"]].assign(
     driver_age_young=((30 - age) / 5.0).clip(0.0, 1.0),
