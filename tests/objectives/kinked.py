@@ -70,7 +70,8 @@ def draw(seed, loss=None):
     if offset is not None and loss in POSITIVE:
         offset *= 0.1 * float(find(loss).link.of_mean(y.mean() or 1.0))
     elif offset is not None and loss in BOUNDED:
-        offset *= 0.05
+        # beyond this no intercept may be inside for all rows, which is refused
+        offset = np.clip(0.05 * offset, -0.45, 0.45)
     if weight is not None and find(loss).classifies:
         weight[:2] += 0.1
     intercept = bool(rng.integers(2)) or loss in BOUNDED
