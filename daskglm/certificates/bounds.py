@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from daskglm.certificates.certificate import Certificate
-from daskglm.certificates.hessian_factor import UNIT
+from daskglm.certificates.hessian_factor import UNIT, length
 from daskglm.certificates.local_rates import LocalRates
 from daskglm.certificates.rounding import EXACT, HIDDEN, Rounding
 from daskglm.core.block_hessian import BlockHessian
@@ -146,7 +146,7 @@ class Bounds(ABC):
         with np.errstate(all="ignore"):  # what overflows is looked at
             way, roots = gradient / diagonal, np.sqrt(1.0 / diagonal)
             least = float(gradient @ way) / np.sqrt(float(way @ (hessian @ way)))
-            whole = rounding.ball.radius * float(np.linalg.norm(roots[: rounding.n_features]))
+            whole = rounding.ball.radius * length(roots[: rounding.n_features])
             return bool(rate * min(rounding.widest(roots), whole) * least >= 1.0)
 
     def with_near_constants(self, point: Point) -> Point:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from daskglm.certificates.far_columns import apart as apart_from_means
-from daskglm.certificates.hessian_factor import FEW, UNIT, HessianFactor, excess
+from daskglm.certificates.hessian_factor import FEW, UNIT, HessianFactor, excess, length
 from daskglm.losses.base import Loss
 from daskglm.losses.ordinal import (
     LOSS,
@@ -148,7 +148,7 @@ class Constants(ABC):
             v[n_features + a] = 1.0
             alike.append(factor.decrement(v))
         roots = factor.roots[:n_features]
-        return ball.radius * float(np.linalg.norm(roots)) + math.hypot(*alike)
+        return ball.radius * length(roots) + math.hypot(*alike)
 
 
 class Intercept(Constants):
@@ -412,7 +412,7 @@ class Thresholds(Constants):
         else:
             vectors = np.concatenate([np.tile(ball.centre, (m, 1)), -np.eye(m)], axis=1)
             most = max(factor.decrement(v) for v in vectors)
-        found = ball.radius * float(np.linalg.norm(roots[:n_features])) + most
+        found = ball.radius * length(roots[:n_features]) + most
         return found if c is None else max(found, _barrier_reach(factor, np.diff(c), n_features))
 
 

@@ -241,7 +241,7 @@ class HessianFactor:
             return cls(Triangle(L * root[:, None]), norm, doubt, roots)
         triangle = CentredTriangle(L * root[:, None], means)
         last = triangle.forward(np.append(np.zeros(n - 1), 1.0))
-        roots[-1] = math.sqrt(_growth(doubt)) * float(np.linalg.norm(last))
+        roots[-1] = math.sqrt(_growth(doubt)) * length(last)
         return cls(triangle, norm, doubt, roots, spread=spread)
 
     @classmethod
@@ -277,7 +277,7 @@ class HessianFactor:
         doubt = 2.0 * ((q + 1) * error + 4.0 * (q + 1) * (m + q + 2 + FEW) * UNIT) * norm
         if cross.is_sparse.any():
             # rows of F L^-T one by one would be as many numbers as a dense F has
-            squares = float(np.linalg.norm(inverse)) * cross.row_squares(1.0 / root)
+            squares = length(inverse) * cross.row_squares(1.0 / root)
         else:
             squares = np.empty(m)
             for lo in range(0, m, LEVELS_AT_ONCE):
@@ -305,7 +305,7 @@ class HessianFactor:
     def root_trace(self) -> float:
         """Bound on the root of the trace of the inverse of the exact Hessian."""
         # by BLAS's nrm2, which does not overflow where squares do
-        return float(scipy.linalg.norm(self.roots, check_finite=False))
+        return length(self.roots)
 
     def is_doubtful(self, likely: float) -> bool:
         """Return whether a step by this Hessian may lead elsewhere, if entries are off by `likely`.
@@ -365,6 +365,11 @@ def _centred(hessian: np.ndarray, means: np.ndarray) -> np.ndarray:
     found[:-1, :-1] -= np.outer(means, hessian[:-1, -1])
     found[:-1, -1] = found[-1, :-1] = 0.0
     return found
+
+
+def length(values: np.ndarray) -> float:
+    """Return the Euclidean norm of numbers whose squares may overflow; Frobenius' of a matrix."""
+    return float(scipy.linalg.norm(values, check_finite=False))
 
 
 def _growth(doubt: float) -> float:

@@ -195,7 +195,7 @@ def test_bounds_of_any_points_are_not_below_the_truth():
     assert np.mean(found) > 0.3
 
 
-@pytest.mark.parametrize("seed", [501669])
+@pytest.mark.parametrize("seed", [501669, 226382965])
 def test_points_that_once_failed(seed):
     check_points(seed)
 
