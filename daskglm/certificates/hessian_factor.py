@@ -210,6 +210,7 @@ class HessianFactor:
         return centred if centred.doubt < plain.doubt else plain
 
     @classmethod
+    @np.errstate(over="ignore", invalid="ignore")  # far out: what has overflowed proves nothing
     def _of_dense(
         cls, hessian: np.ndarray, error: float, means: np.ndarray | None = None
     ) -> HessianFactor:
