@@ -97,12 +97,20 @@ html_favicon = "_static/favicon.svg"
 def _escape_formulas(
     app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
 ) -> None:
-    """Docstrings write |w| and w*, which would be markup; numpydoc reads them after this."""
+    """Docstrings write |w| and w*, which would be markup; numpydoc reads them after this.
+
+    What stands between backticks, as formulas do, is left as it is.
+    """
     if not name.startswith("daskglm"):
         return
     for number, line in enumerate(lines):
         if not line.lstrip().startswith((">>>", "...")):
-            lines[number] = re.sub(r"(?<!`)([|*])(?!`)", r"\\\1", line)
+            lines[number] = re.sub(r"(`+[^`]+`+)|([|*])", _escaped, line)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """Return what is between backticks as it is, and a character of markup with a backslash."""
+    return found[1] or rf"\{found[2]}"
 
 
 def _name_files(app: Any, page: str, source: list[str]) -> None:

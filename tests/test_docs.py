@@ -135,6 +135,23 @@ def test_links_and_named_files_exist(page):
         assert (ROOT / name).exists(), f"{page} names {name}, which does not exist"
 
 
+# Signs of a formula that is neither TeX nor code: powers, sums, comparisons, indexed letters.
+FORMULA = re.compile(r"(?<=[\w)])\^|\b(?:sum|max)_\w\b|[<>]=|\b[a-zA-Z]_[ijk]\b")
+SET = re.compile(r"\$\$.+?\$\$|\$[^$]+\$|`[^`]+`", re.DOTALL)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/")])
+def test_formulas_of_a_page_are_set(page):
+    lines = SET.sub("", FENCE.sub("", (ROOT / page).read_text())).splitlines()
+    assert not [line for line in lines if FORMULA.search(line) and not line.startswith("#")]
+
+
+def test_what_the_check_of_formulas_would_find():
+    for text in ("f(w) <= 1", "sum_i s_i", "the row x_i is", "y^2"):
+        assert FORMULA.search(text), text
+    assert not FORMULA.search(SET.sub("", "`C >= 0`, $x_i^2$, and a `coef_`"))
+
+
 def listed(page):
     """Pages below a page in the table of contents."""
     trees = re.findall(r"^```{toctree}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)

@@ -354,7 +354,7 @@ class LinearModel(BaseEstimator):
         client: Any = None,
         out_of_core: bool = False,
     ) -> Any:
-        """Return standard errors, tests and intervals of the fitted coefficients.
+        r"""Return standard errors, tests and intervals of the fitted coefficients.
 
         One pass over the rows beyond loading them, where they are. For smooth losses and one vector
         of coefficients, and for classes that were fitted together. Formulas are in
@@ -386,9 +386,9 @@ class LinearModel(BaseEstimator):
             Of more than two classes that were fitted together: the class that coefficients of the
             others are log odds against; default: the first.
         dispersion : {"pearson", "deviance"} or number, optional
-            Estimated by Pearson's chi^2 or by the deviance, over residual degrees of freedom, or as
-            given; default: the family's, or else "pearson". Quasi-Poisson and quasi-binomial are
-            the families with "pearson".
+            Estimated by Pearson's :math:`\chi^2` or by the deviance, over residual degrees of
+            freedom, or as given; default: the family's, or else "pearson". Quasi-Poisson and
+            quasi-binomial are the families with "pearson".
         client : distributed.Client, optional
             Where to run; default as of `fit`.
         out_of_core : bool
@@ -426,16 +426,17 @@ class LinearModel(BaseEstimator):
         offset: Any = None,
         exposure: Any = None,
     ) -> Any:
-        """Return the residuals of rows from the fitted means.
+        r"""Return the residuals of rows from the fitted means.
 
         Parameters
         ----------
         X, y, sample_weight, offset, exposure : as of `fit`
             Of the fit, or of other rows.
         kind : {"response", "working", "pearson", "deviance", "anscombe"}
-            y - mu; divided by the derivative of the mean in the margin; by sqrt(V(mu) / s), s the
-            weight; the signed root of the row's part of the deviance; or on the scale on which the
-            family is nearest to normal. Formulas are in docs/inference.md.
+            The difference :math:`y - \mu`; divided by the derivative of the mean in the margin; by
+            :math:`\sqrt{V(\mu) / s}`, s the weight; the signed root of the row's part of the
+            deviance; or on the scale on which the family is nearest to normal. Formulas are in
+            docs/inference.md.
 
         Returns
         -------
@@ -510,7 +511,7 @@ class Classifier(ClassifierMixin, LinearModel):
         return self
 
     def decision_function(self, X: Any, offset: Any = None) -> Any:
-        """Return signed distances times |w|: (n,) for two classes, (n, classes) otherwise.
+        """Return signed distances times :math:`|w|`: (n,) for two classes, (n, classes) otherwise.
 
         The container is that of X.
         """

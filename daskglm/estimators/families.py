@@ -131,10 +131,10 @@ class FamilyRegressor(RegressorMixin, LinearModel):
         offset: Any = None,
         exposure: Any = None,
     ) -> float:
-        """D^2, the share of the deviance of the mean target that the model explains.
+        """:math:`D^2`, the share of the deviance of the mean target that the model explains.
 
-        The mean is that of these rows, without offsets. R^2 for losses that are of no family. Of
-        dask collections only sums are fetched.
+        The mean is that of these rows, without offsets. :math:`R^2` for losses that are of no
+        family. Of dask collections only sums are fetched.
         """
         is_family = loss_of_fit(self).family is not None
         score = deviance_explained if is_family else r_squared
@@ -187,10 +187,11 @@ class FamilyRegressor(RegressorMixin, LinearModel):
 
 
 class GeneralizedLinearRegressor(FamilyRegressor):
-    """Regression of an exponential family with a link, or of any other loss of numbers.
+    r"""Regression of an exponential family with a link, or of any other loss of numbers.
 
-    Minimises the weighted mean of half the unit deviance plus alpha/2 |w|^2, or alpha times another
-    penalty, as scikit-learn's and glum's regressions do; the intercept is not penalised.
+    Minimises the weighted mean of half the unit deviance plus :math:`\frac{\alpha}{2} |w|^2`, or
+    `alpha` times another penalty, as scikit-learn's and glum's regressions do; the intercept is not
+    penalised.
 
     Parameters
     ----------
@@ -203,12 +204,13 @@ class GeneralizedLinearRegressor(FamilyRegressor):
         "auto" is the first of: gaussian identity, log, inverse; binomial logit, probit, cloglog,
         log, identity; poisson log, identity, sqrt; gamma log, inverse, identity; inverse_gaussian
         log, 1/mu^2, identity; tweedie log, identity, power; negative_binomial log. "power" is the
-        canonical mu^(1 - p) of tweedie(p), and "power(0.5)" is mu^0.5. docs/families.md says which
-        have a proof.
+        canonical :math:`\mu^{1 - p}` of tweedie(p), and "power(0.5)" is :math:`\mu^{0.5}`.
+        docs/families.md says which have a proof.
     alpha : float, default 1.0
         Strength of the penalty; 0: none.
     l1_ratio : float, default 0.0
-        Share of the L1 penalty: alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2) is added.
+        The share :math:`\rho` in the penalty
+        :math:`\alpha (\rho |w|_1 + \frac{1 - \rho}{2} |w|^2)`.
     fit_intercept : bool, default True
     solver : {"auto", "newton", "tron", "lbfgs", "gd"}, default "auto"
         Or "sdca" for losses with a dual, and scikit-learn's names.
@@ -431,7 +433,7 @@ class GammaRegressor(OneFamily):
 
 
 class TweedieRegressor(OneFamily):
-    """Regression with the variance phi mu^power.
+    r"""Regression with the variance :math:`\phi \mu^p`, p being the power.
 
     Other parameters and attributes are those of `GeneralizedLinearRegressor`.
 

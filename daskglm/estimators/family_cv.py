@@ -84,7 +84,7 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
     deviance_path_ : (values, folds) array
         Weighted mean of the unit deviances on the rows held out, with their offsets.
     d2_path_ : (values, folds) array
-        D^2 on these rows, as `score`.
+        :math:`D^2` on these rows, as `score`.
     coef_path_ : (values, folds, d) array
     intercept_path_ : (values, folds) array
     coef_, intercept_, n_iter_, n_features_in_, feature_names_in_

@@ -73,10 +73,11 @@ def fit(
     resume: Any = None,
     out_of_core: bool = False,
 ) -> Any:
-    """Fit a linear model: minimise penalty(w) + C sum_i s_i loss(y_i, x_i.w + b) over w and b.
+    r"""Fit a linear model with any loss, family, penalty and solver.
 
-    The penalty is 1/2 |w|^2 or, with `l1_ratio` r, r |w|_1 + (1 - r)/2 |w|^2; docs/penalties.md has
-    the formulas of all others.
+    Minimises :math:`\frac12 |w|^2 + C \sum_i s_i \, \mathrm{loss}(y_i, x_i \cdot w + b)` over w and
+    b. With an `l1_ratio` of r the penalty is :math:`r |w|_1 + \frac{1 - r}{2} |w|^2` instead;
+    docs/penalties.md has the formulas of all others.
 
     Parameters
     ----------
@@ -92,15 +93,16 @@ def fit(
         parentheses, as in "quantile(0.9)" (docs/solvers.md has their formulas), or one that
         `daskglm.register_loss` has made known.
         More than two classes are fitted one against the rest, but by "multinomial" together: with
-        margins z_k of all classes its loss is log(sum_k exp(z_k)) - z_y. The others are
-        log(1 + exp(-y z)), max(0, 1 - y z)^2, max(0, 1 - y z), the same with its corner replaced by
-        the parabola 1/2 (1 - y z)^2 for 0 < y z < 1, or 1/2 (z - y)^2. "ordinal": proportional
+        margins z_k of all classes its loss is :math:`\log \sum_k \exp(z_k) - z_y`. The others are
+        :math:`\log(1 + \exp(-y z))`, :math:`\max(0, 1 - y z)^2`, :math:`\max(0, 1 - y z)`, the same
+        with its corner replaced by the parabola :math:`\frac12 (1 - y z)^2` for
+        :math:`0 < y z < 1`, or :math:`\frac12 (z - y)^2`. "ordinal": proportional
         odds of ordered classes, see `OrdinalRegression`, whose other links are "ordinal_probit" and
         "ordinal_cloglog".
     family : str, optional
         Instead of a loss: a family of distributions, as of `GeneralizedLinearRegressor`, whose
-        scale is another: the mean of half the unit deviances plus alpha/2 |w|^2. "ordinal" is the
-        loss of that name, and takes C.
+        scale is another: the mean of half the unit deviances plus :math:`\frac{\alpha}{2} |w|^2`.
+        "ordinal" is the loss of that name, and takes C.
     link : str, default "auto"
         Link of the family; of "ordinal" it is that of `OrdinalRegression`.
     alpha : float or sequence of float, default 1.0
@@ -120,8 +122,8 @@ def fit(
         at most tol times |gradient at 0|). For "sdca" that is the duality gap, (primal - dual) /
         dual.
     stop : {"gap", "coefficients"}, default "gap"
-        What `tol` bounds: relative suboptimality, or |w - w*| / |w|, the relative error of the
-        features' coefficients (see docs/scikit-learn.md), which wants a penalty.
+        What `tol` bounds: relative suboptimality, or :math:`|w - w^*| / |w|`, the relative
+        error of the features' coefficients (see docs/scikit-learn.md), which wants a penalty.
     max_iter : int, optional
         Iterations at most, 0 for the solver's first point; default by solver.
     sample_weight : (n,) matching container, or the name of a column of X, optional

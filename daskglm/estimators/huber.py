@@ -24,11 +24,12 @@ from daskglm.fitting.same_rows import same_rows
 
 
 class HuberRegressor(Regressor):
-    """Linear regression that is robust to outliers, by the Huber loss with its scale.
+    r"""Linear regression that is robust to outliers, by the Huber loss with its scale.
 
-    It minimises sum_i s_i (sigma + sigma H((y_i - z_i) / sigma)) + alpha |w|^2 over coefficients,
-    intercept and the scale sigma, with H(r) = r^2 up to epsilon and 2 epsilon |r| - epsilon^2
-    beyond: scikit-learn's problem of this name. `report_.objective` and `relative_gap` are of it.
+    It minimises :math:`\sum_i s_i (\sigma + \sigma H((y_i - z_i) / \sigma)) + \alpha |w|^2` over
+    coefficients, intercept and the scale :math:`\sigma`, with :math:`H(r) = r^2` up to
+    :math:`\epsilon` and :math:`2 \epsilon |r| - \epsilon^2` beyond: scikit-learn's problem of this
+    name. `report_.objective` and `relative_gap` are of it.
 
     Other parameters are those of `Ridge`.
 
@@ -41,7 +42,8 @@ class HuberRegressor(Regressor):
     alpha : float, default 0.0001
         Strength of the penalty; 0: none.
     l1_ratio : float, default 0.0
-        Share of the L1 penalty: 2 alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2) is added.
+        The share :math:`\rho` in the penalty
+        :math:`2 \alpha (\rho |w|_1 + \frac{1 - \rho}{2} |w|^2)`.
     scale : float, optional
         Holds the scale fixed at this value. Default: it is estimated.
 

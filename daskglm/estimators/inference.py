@@ -36,7 +36,7 @@ UNSURE = 0.5
 
 
 class WaldTest(NamedTuple):
-    """A Wald test of linear hypotheses.
+    r"""A Wald test of linear hypotheses.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class WaldTest(NamedTuple):
     df : int
         Number of hypotheses.
     df_denom : float, optional
-        Degrees of freedom of F; None: the statistic is chi^2.
+        Degrees of freedom of F; None: the statistic is :math:`\chi^2`.
     """
 
     statistic: float
@@ -131,7 +131,7 @@ class Inference:
 
     @property
     def scale(self) -> float:
-        """The dispersion phi: the variance of a row is phi V(mu) over its weight."""
+        r"""The dispersion :math:`\phi`: the variance of a row is :math:`\phi V(\mu) / s`."""
         return self.found.dispersion
 
     dispersion = scale
@@ -183,7 +183,7 @@ class Inference:
 
     @property
     def pearson_chi2(self) -> float:
-        """Sum of s (y - mu)^2 / V(mu)."""
+        r"""Sum of :math:`s (y - \mu)^2 / V(\mu)`."""
         return self.found.pearson_chi2
 
     @property
@@ -197,8 +197,8 @@ class Inference:
         Parameters
         ----------
         kind : {"cs", "mcf"}
-            Cox & Snell's 1 - exp(2 (llnull - llf) / nobs), which of least squares is R^2, or
-            McFadden's 1 - llf / llnull, for classes and counts.
+            Cox & Snell's ``1 - exp(2 * (llnull - llf) / nobs)``, which of least squares is
+            :math:`R^2`, or McFadden's ``1 - llf / llnull``, for classes and counts.
 
         Raises
         ------

@@ -18,10 +18,11 @@ SELECTIONS = ("cyclic", "random")
 
 
 class ElasticNet(Ridge):
-    """Least squares with an L1 and an L2 penalty.
+    r"""Least squares with an L1 and an L2 penalty.
 
-    It minimises the weighted mean of 1/2 (y - z)^2 plus alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2
-    |w|^2), scikit-learn's problem of this name. The intercept is not penalised.
+    It minimises the weighted mean of :math:`\frac12 (y - z)^2` plus
+    :math:`\alpha (\rho |w|_1 + \frac{1 - \rho}{2} |w|^2)`, with `alpha` and, for :math:`\rho`,
+    `l1_ratio`: scikit-learn's problem of this name. The intercept is not penalised.
 
     Parameters
     ----------
@@ -36,8 +37,8 @@ class ElasticNet(Ridge):
     max_iter : int, optional
         Iterations of the solver at most, not passes over coordinates; default: the solver's own.
     tol : float, default 1e-6
-        Bound on relative suboptimality, (f - f*) / f*, at which to stop. scikit-learn's `tol`
-        bounds the duality gap beside the mean of y^2.
+        Bound on relative suboptimality, :math:`(f - f^*) / f^*`, at which to stop. scikit-learn's
+        `tol` bounds the duality gap beside the mean of :math:`y^2`.
     warm_start : bool, default False
         Whether to start from the coefficients of the previous fit.
     positive : bool, default False
@@ -161,10 +162,10 @@ class ElasticNet(Ridge):
 
 
 class Lasso(ElasticNet):
-    """Least squares with an L1 penalty: `ElasticNet` with l1_ratio 1, which it has no argument for.
+    r"""Least squares with an L1 penalty: `ElasticNet` with l1_ratio 1, and without that argument.
 
-    It minimises the weighted mean of 1/2 (y - z)^2 plus alpha |w|_1, scikit-learn's problem of this
-    name. Other parameters and attributes are those of `ElasticNet`.
+    It minimises the weighted mean of :math:`\frac12 (y - z)^2` plus :math:`\alpha |w|_1`,
+    scikit-learn's problem of this name. Other parameters and attributes are those of `ElasticNet`.
 
     Parameters
     ----------

@@ -20,13 +20,13 @@ SAME_NULL = 1e-6
 
 
 class LikelihoodRatioTest(NamedTuple):
-    """A likelihood ratio test.
+    r"""A likelihood ratio test.
 
     Parameters
     ----------
     statistic : float
-        Difference of the deviances over the dispersion, or twice that of the log-likelihoods; chi^2
-        where the smaller model is true.
+        Difference of the deviances over the dispersion, or twice that of the log-likelihoods;
+        :math:`\chi^2` where the smaller model is true.
     pvalue : float
     df : int
         How many coefficients more the larger model has.

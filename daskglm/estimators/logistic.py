@@ -15,10 +15,11 @@ from daskglm.losses.table import JOINT_LOSSES
 
 
 class LogisticRegression(Classifier):
-    """Logistic regression: loss log(1 + exp(-y z)), of more than two classes the softmax.
+    r"""Logistic regression; of more than two classes the softmax.
 
-    Of K classes the loss is log(sum_k exp(z_k)) - z_y, with coefficients for each class. They are
-    unique by the penalty, and sum to zero over the classes, as the intercepts are chosen to.
+    The loss is :math:`\log(1 + \exp(-y z))`, of several classes
+    :math:`\log \sum_k \exp(z_k) - z_y` with coefficients for each class. These are unique by the
+    penalty, and sum to zero over the classes, as the intercepts are chosen to.
 
     Parameters
     ----------
@@ -28,14 +29,15 @@ class LogisticRegression(Classifier):
     C : float, default 1.0
         Weight of the losses against the penalty; infinity: no penalty.
     l1_ratio : float or None, default 0.0
-        Share of the L1 penalty, from 0 (1/2 |w|^2; None too) to 1 (|w|_1: many coefficients are
-        zero). See docs/penalties.md for this and the other parameters of the penalty.
+        Share of the L1 penalty, from 0 (:math:`\frac12 |w|^2`; None too) to 1 (:math:`|w|_1`: many
+        coefficients are zero). See docs/penalties.md for this and the other parameters of the
+        penalty.
     dual : bool or "auto", default False
         True solves the dual problem, by "sdca". False and "auto" leave the choice to `solver`.
     tol : float, default 1e-6
-        Bound on relative suboptimality, (f - f*) / f*, at which to stop. With C = inf: share of the
-        value by which Newton's step would lower it. In scikit-learn `tol` bounds the gradient
-        instead: see docs/scikit-learn.md.
+        Bound on relative suboptimality, :math:`(f - f^*) / f^*`, at which to stop. With C = inf:
+        share of the value by which Newton's step would lower it. In scikit-learn `tol` bounds the
+        gradient instead: see docs/scikit-learn.md.
     fit_intercept : bool, default True
         Whether to fit an intercept, which is never penalised.
     intercept_scaling : float, default 1
@@ -62,8 +64,8 @@ class LogisticRegression(Classifier):
         "ovr" fits more than two classes one against the rest; all others mean the softmax
         ("deprecated", scikit-learn's default, too). For two classes it is without effect.
     stop : {"gap", "coefficients"}, default "gap"
-        What `tol` bounds: relative suboptimality, or |w - w*| / |w|, the relative error of the
-        coefficients.
+        What `tol` bounds: relative suboptimality, or :math:`|w - w^*| / |w|`, the relative
+        error of the coefficients.
     progress : bool, optional
         True shows a progress bar, False none; default: on long fits in a terminal or notebook.
     solver_options : dict, optional

@@ -28,12 +28,14 @@ from daskglm.losses.ordinal import link_of_loss, loss_of_link
 
 
 class OrdinalRegression(ClassifierMixin, LinearModel):
-    """Regression of ordered classes: P(class <= k) = F(t_k - x.w), t_1 < t_2 < ...
+    r"""Regression of ordered classes, by thresholds on one linear predictor.
 
-    With the logistic F, 1 / (1 + exp(x.w - t_k)), the model of proportional odds, also called
-    ordinal or cumulative logit. Minimises 1/2 |w|^2 - C sum_i s_i log P(y_i) over coefficients w
-    and thresholds t, which are not penalised. Classes are in the order of their labels: numbers by
-    size, texts by alphabet; those of an ordered categorical of pandas are in its own.
+    The model is :math:`P(\mathrm{class} \le k) = F(t_k - x \cdot w)` with rising thresholds t. With
+    the logistic :math:`F(a) = 1 / (1 + \exp(-a))` it is that of proportional odds, also called
+    ordinal or cumulative logit. Minimises :math:`\frac12 |w|^2 - C \sum_i s_i \log P(y_i)` over
+    coefficients w and thresholds, which are not penalised. Classes are in the order of their
+    labels: numbers by size, texts by alphabet; those of an ordered categorical of pandas are in its
+    own.
 
     Parameters
     ----------
@@ -43,11 +45,11 @@ class OrdinalRegression(ClassifierMixin, LinearModel):
     C : float, default 1.0
         Weight of the losses against the penalty; infinity: no penalty.
     link : {"logit", "probit", "cloglog"}, default "logit"
-        F: logistic, normal, or 1 - exp(-exp(.)), as in McCullagh (1980); gaps are proved for the
-        first.
+        F: logistic, normal, or :math:`1 - \exp(-\exp(a))`, as in McCullagh (1980); gaps are proved
+        for the first.
     tol : float, default 1e-6
-        Bound on relative suboptimality, (f - f*) / f*, at which to stop; where nothing is proved
-        (`report_` says so), share of the value by which Newton's step would lower it.
+        Bound on relative suboptimality, :math:`(f - f^*) / f^*`, at which to stop; where nothing is
+        proved (`report_` says so), share of the value by which Newton's step would lower it.
     class_weight : dict or "balanced", optional
         Factors of the rows' weights by label.
     solver : {"auto", "newton", "tron", "lbfgs", "gd", "proximal_newton", "owlqn"}, default "auto"

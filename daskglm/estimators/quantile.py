@@ -20,11 +20,12 @@ from daskglm.fitting.same_rows import same_rows
 
 
 class QuantileRegressor(Regressor):
-    """Linear regression of a quantile, or of several.
+    r"""Linear regression of a quantile, or of several.
 
-    It minimises the mean of the quantile loss, q (y - z) for y above the prediction z and
-    (1 - q) (z - y) below, plus alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2). By default that is
-    the problem of scikit-learn's class of this name.
+    It minimises the mean of the quantile loss, :math:`q (y - z)` for y above the prediction z and
+    :math:`(1 - q) (z - y)` below, plus :math:`\alpha (\rho |w|_1 + \frac{1 - \rho}{2} |w|^2)` with
+    `l1_ratio` for :math:`\rho`. By default that is the problem of scikit-learn's class of this
+    name.
 
     Other parameters are those of `Ridge`.
 
@@ -213,7 +214,7 @@ class QuantileRegressor(Regressor):
             self.n_iter_ = np.array([part.n_iter for part in trained.report.parts], np.int32)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
-        """Coefficient of determination R^2, as scikit-learn's; for one quantile.
+        """Coefficient of determination :math:`R^2`, as scikit-learn's; for one quantile.
 
         X, y, weights and errors are those of `fit`. Of dask collections only sums are fetched.
         """

@@ -17,7 +17,7 @@ from daskglm.fitting.runner import Trained
 
 
 class Regressor(RegressorMixin, LinearModel):
-    """A regression of one target: numbers predicted, and R^2."""
+    """A regression of one target: numbers predicted, and :math:`R^2`."""
 
     n_iter_: Any
     solver_: str
@@ -41,7 +41,7 @@ class Regressor(RegressorMixin, LinearModel):
         return self._values(X, same, like, range(count), offset=offset)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
-        """Coefficient of determination R^2.
+        """Coefficient of determination :math:`R^2`.
 
         X, y, weights and errors are those of `fit`. Of dask collections only sums are fetched.
         """

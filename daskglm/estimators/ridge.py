@@ -23,9 +23,10 @@ from daskglm.frames.schema import schema_of
 
 
 class Ridge(RegressorMixin, LinearModel):
-    """Least squares with an L2 penalty: loss 1/2 (z - y)^2, so C is scikit-learn's 1 / alpha.
+    r"""Least squares with an L2 penalty.
 
-    Other parameters and attributes are those of `LogisticRegression`, without classes.
+    The loss is :math:`\frac12 (z - y)^2`, so that C is one over scikit-learn's `alpha`. Other
+    parameters and attributes are those of `LogisticRegression`, without classes.
 
     Parameters
     ----------
@@ -194,7 +195,7 @@ class Ridge(RegressorMixin, LinearModel):
         return self._values(X, same, like, range(targets), offset=offset)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
-        """Coefficient of determination R^2; the mean of those of several targets.
+        """Coefficient of determination :math:`R^2`; the mean of those of several targets.
 
         X, y, weights and errors are those of `fit`. Of dask collections only sums are fetched.
         """

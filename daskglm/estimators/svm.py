@@ -11,11 +11,11 @@ HINGES = ("squared_hinge", "hinge", "smoothed_hinge")
 
 
 class LinearSVC(Classifier):
-    """Linear support vector machine with the squared hinge loss, or the hinge loss.
+    r"""Linear support vector machine with the squared hinge loss, or the hinge loss.
 
-    These are max(0, 1 - y z)^2 and max(0, 1 - y z). Parameters and attributes are those of
-    `LogisticRegression`, and `loss`. The intercept is not penalised; LIBLINEAR penalises it, and so
-    does scikit-learn's class of this name.
+    These are :math:`\max(0, 1 - y z)^2` and :math:`\max(0, 1 - y z)`. Parameters and attributes are
+    those of `LogisticRegression`, and `loss`. The intercept is not penalised; LIBLINEAR penalises
+    it, and so does scikit-learn's class of this name.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ class LinearSVC(Classifier):
         hinge takes `l1_ratio` and none of the others.
     loss : {"squared_hinge", "hinge", "smoothed_hinge"}, default "squared_hinge"
         The first two are LIBLINEAR's L2-loss and L1-loss SVM. The third is the hinge with its
-        corner replaced by the parabola 1/2 (1 - y z)^2.
+        corner replaced by the parabola :math:`\frac12 (1 - y z)^2`.
     dual : bool or "auto", default "auto"
         True solves the dual problem, by "sdca". False and "auto" leave the choice to `solver`. The
         hinge has a dual solver only and refuses False, as scikit-learn does.

@@ -11,9 +11,10 @@ LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
 
 
 class LinearSVR(Regressor):
-    """Linear support vector regression: 1/2 |w|^2 + C sum_i s_i max(0, |y_i - z_i| - epsilon).
+    r"""Linear support vector regression.
 
-    Or with the square of that loss. The intercept is not penalised; LIBLINEAR penalises it, and so
+    It minimises :math:`\frac12 |w|^2 + C \sum_i s_i \max(0, |y_i - z_i| - \epsilon)`, or the same
+    with the square of that loss. The intercept is not penalised; LIBLINEAR penalises it, and so
     does scikit-learn's class of this name.
 
     Other parameters are those of `LinearSVC`.

@@ -29,7 +29,7 @@ FAMILY_STATISTICS = (
 
 @dataclass(frozen=True)
 class Report:
-    """How a fit went.
+    r"""How a fit went.
 
     Parameters
     ----------
@@ -42,15 +42,16 @@ class Report:
     reason : str
         Why the fit ended, as a sentence.
     objective : float
-        1/2 |w|^2 + C sum of losses at the returned coefficients.
+        :math:`\frac12 |w|^2 + C \sum_i s_i \, \mathrm{loss}_i` at the returned coefficients.
     relative_gap : float
         Proved bound on (objective - optimum) / optimum (docs/certificates.md); nan where there is
         none (C = inf).
     gradient_ratio : float
-        |gradient| / |gradient at w = 0|; nan where the last point is one of the dual.
+        :math:`|g| / |g_0|`, of the gradient here and that at zero coefficients; nan where the last
+        point is one of the dual.
     coefficient_error : float
-        Bound on |w - w*| / |w| for the coefficients w of the features and those of the optimum, w*,
-        proved in docs/scikit-learn.md; nan where there is none (C = inf).
+        Bound on :math:`|w - w^*| / |w|` for the coefficients w of the features and :math:`w^*` of
+        the optimum, proved in docs/scikit-learn.md; nan where there is none (C = inf).
     n_iter : int
         Accepted points after the first.
     passes : float

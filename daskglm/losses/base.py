@@ -110,7 +110,7 @@ class Parameter(NamedTuple):
 
 @dataclass(frozen=True)
 class Loss:
-    """One loss of a target y and a margin z: nowhere negative, and convex in z but for a few.
+    r"""One loss of a target y and a margin z: nowhere negative, and convex in z but for a few.
 
     Parameters
     ----------
@@ -125,7 +125,8 @@ class Loss:
     smoothness : float
         Supremum of the curvature; infinite where the slope jumps.
     self_concordance : float
-        Supremum of |third derivative| over curvature; infinite where the curvature jumps.
+        Supremum of :math:`|l'''| / l''`, l being the loss as a function of z; infinite where the
+        curvature jumps.
     continuous_curvature : bool
         Whether the curvature is continuous all the same, where `self_concordance` is infinite since
         its rate of change has no bound, or none that is claimed; families have that anyway.
@@ -153,11 +154,11 @@ class Loss:
         (y, z, p1, p2) to the expected curvature; default: that of `row` is.
     local_rate : callable, optional
         (y, z) to rates at which the curvature falls near a margin, vectors (n,): within d of z it
-        is at least exp(-rate |d|) times that at z, for all d up to `LARGEST_FALL` / rate; zero
-        where the curvature is constant, and only there. For convex losses of families whose
-        curvature changes at no bounded rate. Of links whose margins have an end the curvature
-        rises, and the rate grows, no faster than 1 / r^2 does in the distance r from the nearest;
-        of others the curvature rises no faster than it falls.
+        is at least :math:`\exp(-\rho |d|)` times that at z, for all d up to `LARGEST_FALL` over the
+        rate :math:`\rho`; zero where the curvature is constant, and only there. For convex losses
+        of families whose curvature changes at no bounded rate. Of links whose margins have an end
+        the curvature rises, and the rate grows, no faster than :math:`1 / r^2` does in the distance
+        r from the nearest; of others the curvature rises no faster than it falls.
     rest_curvature : callable, optional
         (weight, sum of weighted targets, p1) to a bound on the weighted sum of the curvatures at
         the margins where each row's loss is least: for self-concordant losses without smoothness.
@@ -183,8 +184,8 @@ class Loss:
         What users may set p1 to, in parentheses after the name.
     smoothed : callable, optional
         Takes this loss and a width; returns it with the corners rounded over that width, whose
-        conjugate is larger by width / 2 a^2. `moved` of the smoothed loss makes that a proximal
-        term.
+        conjugate is larger by :math:`\frac12 a^2` times the width. `moved` of the smoothed loss
+        makes that a proximal term.
     moved : callable, optional
         (y, a, width) to targets with which a loss that is smoothed over this width has, but for a
         constant, a proximal term around the dual variables a; y and a are vectors.
