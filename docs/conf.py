@@ -12,6 +12,8 @@ import chooser
 import coming_from
 import executed
 
+import daskglm
+
 project = "daskglm"
 author = "The daskglm developers"
 copyright = f"2026, {author}"
@@ -113,6 +115,52 @@ def _escaped(found: re.Match[str]) -> str:
     return found[1] or rf"\{found[2]}"
 
 
+# Pages of the guide that the reference sends readers to, by the names that they are about.
+GUIDE = {
+    "getting-started": ("fit", "save", "load"),
+    "tables": ("Schema", "UnseenLevelWarning", "AliasedColumnWarning", "LeftOutWarning"),
+    "penalties": ("Ridge", "Lasso", "ElasticNet", "LassoCV", "ElasticNetCV", "regularization_path"),
+    "families": (
+        "GeneralizedLinearRegressor",
+        "GeneralizedLinearRegressorCV",
+        "PoissonRegressor",
+        "GammaRegressor",
+        "TweedieRegressor",
+    ),
+    "families-classes": ("LogisticRegression", "OrdinalRegression"),
+    "families-robust": ("HuberRegressor", "QuantileRegressor", "LinearSVR"),
+    "cross-validation": ("LogisticRegressionCV",),
+    "solvers": ("LinearSVC",),
+    "inference": ("Inference", "likelihood_ratio_test"),
+    "report": ("Report",),
+    "scikit-learn": ("Pipeline",),
+    "extending": ("Loss", "register_loss", "LinearClassifier", "LinearRegressor"),
+    "data": ("read_svmlight",),
+}
+
+
+def _link(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Pages and public names in docstrings become links, and the guide's page is named first.
+
+    `fit` alone is a method, `daskglm.fit` the function.
+    """
+    if not name.startswith("daskglm"):
+        return
+    for number, line in enumerate(lines):
+        if not line.lstrip().startswith((">>>", "...")):
+            line = re.sub(r"(?<![/\w`])docs/([\w-]+)\.md", r":doc:`/\1`", line)
+            lines[number] = re.sub(r"(?<![:`\w])`(daskglm\.\w+|[A-Z]\w+)`", _to_reference, line)
+    pages = [page for page, names in GUIDE.items() if name.removeprefix("daskglm.") in names]
+    first = lines.index("") if "" in lines else len(lines)
+    lines[first:first] = [text for page in pages for text in ("", f"Guide: :doc:`/{page}`.")]
+
+
+def _to_reference(found: re.Match[str]) -> str:
+    """Return a link to a public name, and what is none as it is."""
+    public = found[1].removeprefix("daskglm.")
+    return f":obj:`~daskglm.{public}`" if public in daskglm.__all__ else found[0]
+
+
 def _name_files(app: Any, page: str, source: list[str]) -> None:
     """Links to files that are no pages, which work in the repository, become the files' names."""
 
@@ -143,6 +191,7 @@ def _outdated(*given: Any) -> list[str]:
 
 def setup(app: Any) -> None:
     """Connect the functions above to Sphinx."""
+    app.connect("autodoc-process-docstring", _link, priority=399)
     app.connect("autodoc-process-docstring", _escape_formulas, priority=400)
     app.connect("source-read", _name_files)
     app.connect("source-read", coming_from.fill)
