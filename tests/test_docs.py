@@ -1,5 +1,6 @@
 """Pages and docstrings: examples run, links and named files exist, and the README stays short."""
 
+import ast
 import contextlib
 import doctest
 import importlib
@@ -204,6 +205,20 @@ def test_examples_that_read_a_file_are_known_to_the_build():
 def test_the_reference_has_all_public_names():
     listed = (ROOT / "docs/api.rst").read_text().split()
     assert set(daskglm.__all__) <= set(listed)
+
+
+def test_the_reference_sends_readers_to_pages_of_the_guide():
+    tree = ast.parse((ROOT / "docs/conf.py").read_text())
+    (guide,) = (
+        ast.literal_eval(each.value)
+        for each in tree.body
+        if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "GUIDE"
+    )
+    names = [name for about in guide.values() for name in about]
+    assert len(names) == len(set(names))
+    assert set(names) <= set(daskglm.__all__)
+    estimators = {name for name in daskglm.__all__ if hasattr(getattr(daskglm, name), "fit")}
+    assert estimators <= set(names)
 
 
 @pytest.mark.parametrize("command", ["fit", "predict", "info"])

@@ -112,6 +112,15 @@ def test_each_page_of_the_gallery_has_a_picture_of_its_own():
 
 
 @pytest.mark.slow
+def test_pages_of_the_reference_link_to_the_guide_and_to_each_other():
+    links = parsed("generated/api/daskglm.Lasso.html").addresses
+    assert "../../penalties.html" in links
+    assert "daskglm.ElasticNet.html#daskglm.ElasticNet" in links
+    text = (SITE / "generated/api/daskglm.fit.html").read_text()
+    assert "docs/penalties.md" not in text
+
+
+@pytest.mark.slow
 def test_outputs_of_the_guide_are_shown():
     front = (SITE / "index.html").read_text()
     assert "relative gap" in front
