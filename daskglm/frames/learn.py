@@ -81,24 +81,34 @@ def refuse_no_levels(found: Seen, allowed: Sequence[str]) -> None:
         raise ValueError(
             "X has no rows: Found array with 0 sample(s) while a minimum of 1 is required"
         )
-    for name, column in found.columns.items():
-        if not isinstance(column, Levels) or name in allowed:
-            continue
+    looked_at = {
+        name: column
+        for name, column in found.columns.items()
+        if isinstance(column, Levels) and name not in allowed
+    }
+    for name, column in looked_at.items():
         if (number := _fraction(column.levels)) is not None:
             raise ValueError(
                 f"column {name!r} is text that reads as numbers, such as {number!r}: name it in "
                 "numeric, or in categories if these are levels"
             )
-        many = len(column.levels)
-        if many >= MANY_LEVELS and 2 * many > int(column.counts.sum()):
-            raise ValueError(
-                f"column {name!r} has {many:,} levels in {found.n:,} rows, such as "
-                f"{shown(column.levels[0])}: it seems to name rows, or to be text. Drop it; or "
-                "name it in categories, if each level is to have a coefficient"
-            )
+    if naming := [name for name, column in looked_at.items() if _names_rows(column)]:
+        levels, others = looked_at[naming[0]].levels, ", ".join(map(repr, naming[1:]))
+        raise ValueError(
+            f"column {naming[0]!r} has {len(levels):,} levels in {found.n:,} rows, such as "
+            f"{shown(levels[0])}: it seems to name rows, or to be text. Drop it; or name it in "
+            "categories, if each level is to have a coefficient"
+            + (f". The same holds for {others}" if others else "")
+        )
 
 
 # ---- pieces
+def _names_rows(column: Levels) -> bool:
+    """Whether there are many levels, and another for more than half of the rows."""
+    many = len(column.levels)
+    return many >= MANY_LEVELS and 2 * many > int(column.counts.sum())
+
+
 def _fraction(levels: Sequence[Level]) -> str | None:
     """Return a text that reads as a number with a fraction, if all read as numbers."""
     found = None

@@ -398,6 +398,10 @@ BAD = {
         lambda f: f.assign(d=[f"id {i}" for i in range(len(f))]),
         r"column 'd' has 1,200 levels in 1,200 rows, such as 'id 0': it seems to name rows",
     ),
+    "several identifiers": (
+        lambda f: f.assign(**{name: [f"{name} {i}" for i in range(len(f))] for name in "deg"}),
+        "column 'd' has 1,200 levels .*categories.*The same holds for 'e', 'g'$",
+    ),
     "fractions as text": (
         lambda f: f.assign(d=[f"{i / 7}" for i in range(len(f))]),
         "column 'd' is text that reads as numbers, such as",
