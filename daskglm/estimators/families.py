@@ -212,8 +212,8 @@ class GeneralizedLinearRegressor(FamilyRegressor):
         The share :math:`\rho` in the penalty
         :math:`\alpha (\rho |w|_1 + \frac{1 - \rho}{2} |w|^2)`.
     fit_intercept : bool, default True
-    solver : {"auto", "newton", "tron", "lbfgs", "gd"}, default "auto"
-        Or "sdca" for losses with a dual, and scikit-learn's names.
+    solver : str, default "auto"
+        As of `LogisticRegression`.
     max_iter : int, optional
         Iterations at most; default: the solver's own.
     tol : float, default 1e-6

@@ -111,16 +111,16 @@ def fit(
     C : float or sequence of float, default 1.0
         Weight of the losses; infinity: no penalty. A sequence asks for a path: a model for each
         value, which share passes where features are few (see `LogisticRegressionCV`).
-    solver : {"auto", "newton", "tron", "lbfgs", "gd", "sdca", "proximal"}, default "auto"
-        Method; all reach the same answer. "hinge", "quantile" and "epsilon_insensitive" take the
-        last two only, and no other loss takes "proximal". Names of scikit-learn's and
-        dask-ml's solvers are taken for the nearest of these, and the report says so.
+    solver : str, default "auto"
+        "newton", "tron", "lbfgs", "gd", "sdca", "proximal", "proximal_newton" or "owlqn"; all reach
+        the same answer. docs/solvers.md says which takes which loss and penalty, and at what cost.
+        Names of scikit-learn's and dask-ml's solvers are taken for the nearest of these, and the
+        report says so.
     fit_intercept : bool, default True
         Whether to fit an intercept; it is not penalised.
     tol : float, default 1e-6
-        Stop when relative suboptimality is proved to be at most this (C = inf: when |gradient| is
-        at most tol times |gradient at 0|). For "sdca" that is the duality gap, (primal - dual) /
-        dual.
+        Stop when relative suboptimality is proved to be at most this; where nothing is proved
+        (`report_` says so), when Newton's step would lower the value by at most this share of it.
     stop : {"gap", "coefficients"}, default "gap"
         What `tol` bounds: relative suboptimality, or :math:`|w - w^*| / |w|`, the relative
         error of the features' coefficients (see docs/scikit-learn.md), which wants a penalty.

@@ -35,9 +35,9 @@ class LogisticRegression(Classifier):
     dual : bool or "auto", default False
         True solves the dual problem, by "sdca". False and "auto" leave the choice to `solver`.
     tol : float, default 1e-6
-        Bound on relative suboptimality, :math:`(f - f^*) / f^*`, at which to stop. With C = inf:
-        share of the value by which Newton's step would lower it. In scikit-learn `tol` bounds the
-        gradient instead: see docs/scikit-learn.md.
+        Bound on relative suboptimality, :math:`(f - f^*) / f^*`, at which to stop. Where nothing is
+        proved: share of the value by which Newton's step would lower it. In scikit-learn `tol`
+        bounds the gradient instead: see docs/scikit-learn.md.
     fit_intercept : bool, default True
         Whether to fit an intercept, which is never penalised.
     intercept_scaling : float, default 1
@@ -47,10 +47,11 @@ class LogisticRegression(Classifier):
         Factors of the rows' weights by label; labels that y lacks are ignored.
     random_state : int, optional
         Seed of the order in which "sdca" visits rows.
-    solver : {"auto", "newton", "tron", "lbfgs", "gd", "sdca"}, default "auto"
-        "auto" chooses by the shape of the data and gives the reason in `report_`. Names of
-        scikit-learn's and dask-ml's solvers are mapped to the nearest of these, which `report_`
-        says too.
+    solver : str, default "auto"
+        "newton", "tron", "lbfgs", "gd", "sdca", "proximal_newton" or "owlqn"; docs/solvers.md says
+        which takes which penalty, and at what cost. "auto" chooses by the shape of the data and
+        gives the reason in `report_`. Names of scikit-learn's and dask-ml's solvers are mapped to
+        the nearest of these, which `report_` says too.
     max_iter : int, optional
         Iterations at most, 0 for the solver's first point; default: the solver's own.
     verbose : int, default 0

@@ -21,13 +21,13 @@ class LinearSVC(Classifier):
     ----------
     penalty : {"l2", "l1", "elasticnet", None}, default "l2"
         As of `LogisticRegression`, and so are `l1_ratio` and the parameters after it. The
-        hinge takes `l1_ratio` and none of the others.
+        hinge wants a penalty of each feature, or bounds on both sides.
     loss : {"squared_hinge", "hinge", "smoothed_hinge"}, default "squared_hinge"
         The first two are LIBLINEAR's L2-loss and L1-loss SVM. The third is the hinge with its
         corner replaced by the parabola :math:`\frac12 (1 - y z)^2`.
     dual : bool or "auto", default "auto"
         True solves the dual problem, by "sdca". False and "auto" leave the choice to `solver`. The
-        hinge has a dual solver only and refuses False, as scikit-learn does.
+        hinge refuses False, as scikit-learn does.
 
     Examples
     --------

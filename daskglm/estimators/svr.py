@@ -28,7 +28,7 @@ class LinearSVR(Regressor):
         True solves the dual problem, by "sdca". False and "auto" leave the choice to `solver`; the
         first loss refuses False, as scikit-learn does.
     l1_ratio, penalty_factor, P2, lower_bounds, upper_bounds, positive, groups, standardize, schema
-        As of `LogisticRegression`. The first loss takes `l1_ratio` and none of the others.
+        As of `LogisticRegression`.
 
     Attributes
     ----------

@@ -44,14 +44,14 @@ class Report:
     objective : float
         :math:`\frac12 |w|^2 + C \sum_i s_i \, \mathrm{loss}_i` at the returned coefficients.
     relative_gap : float
-        Proved bound on (objective - optimum) / optimum (docs/certificates.md); nan where there is
-        none (C = inf).
+        Proved bound on (objective - optimum) / optimum (docs/certificates.md); nan where nothing
+        is proved.
     gradient_ratio : float
         :math:`|g| / |g_0|`, of the gradient here and that at zero coefficients; nan where the last
         point is one of the dual.
     coefficient_error : float
         Bound on :math:`|w - w^*| / |w|` for the coefficients w of the features and :math:`w^*` of
-        the optimum, proved in docs/scikit-learn.md; nan where there is none (C = inf).
+        the optimum, proved in docs/scikit-learn.md; nan without a penalty.
     n_iter : int
         Accepted points after the first.
     passes : float
