@@ -85,20 +85,16 @@ def fit(
     of delayed blocks
         CuPy arrays and CSR matrices and cuDF frames, in memory or as dask chunks, are computed on
         their GPU. float32 stays float32 in memory; results are float64. Dask chunks may be dense or
-        CSR.
+        CSR. docs/data.md has all containers that are taken.
     y : (n,) matching container, or the name of a column of X
         Labels of any two or more values, numbers for "squared".
-    loss : {"logistic", "multinomial", "squared_hinge", "hinge", "smoothed_hinge", "squared"}
-        Default "logistic". Or another of `daskglm.losses.table`, some with a parameter in
-        parentheses, as in "quantile(0.9)" (docs/solvers.md has their formulas), or one that
-        `daskglm.register_loss` has made known.
-        More than two classes are fitted one against the rest, but by "multinomial" together: with
-        margins z_k of all classes its loss is :math:`\log \sum_k \exp(z_k) - z_y`. The others are
-        :math:`\log(1 + \exp(-y z))`, :math:`\max(0, 1 - y z)^2`, :math:`\max(0, 1 - y z)`, the same
-        with its corner replaced by the parabola :math:`\frac12 (1 - y z)^2` for
-        :math:`0 < y z < 1`, or :math:`\frac12 (z - y)^2`. "ordinal": proportional
-        odds of ordered classes, see `OrdinalRegression`, whose other links are "ordinal_probit" and
-        "ordinal_cloglog".
+    loss : str, default "logistic"
+        "logistic", "multinomial", "squared_hinge", "hinge", "smoothed_hinge", "squared", "ordinal"
+        or another of `daskglm.losses.table`, some with a parameter in parentheses, as in
+        "quantile(0.9)": docs/solvers.md has their formulas. Or one that `daskglm.register_loss` has
+        made known. More than two classes are fitted one against the rest, but by "multinomial"
+        together. "ordinal" are proportional odds of ordered classes, see `OrdinalRegression`, whose
+        other links are "ordinal_probit" and "ordinal_cloglog".
     family : str, optional
         Instead of a loss: a family of distributions, as of `GeneralizedLinearRegressor`, whose
         scale is another: the mean of half the unit deviances plus :math:`\frac{\alpha}{2} |w|^2`.
@@ -163,20 +159,20 @@ def fit(
         Bytes, such as "8GB", that a fit may take on a GPU; rows beyond it are streamed from host
         memory at every pass. Default: nine tenths of what is free.
     l1_ratio : float, default 0.0
-        Share of the L1 penalty, from 0 to 1. Bounds want a smooth loss.
+        Share of the L1 penalty, from 0 to 1.
     penalty_factor : (d,) array, or dict of feature name to number, optional
         Factors of both parts of the penalty, not below 0; 0: the feature is not penalised, inf: it
         is left out, with a coefficient of 0. Features that a dict lacks have 1.
     P2 : (d, d) array or sparse matrix, optional
-        The L2 part is (1 - r)/2 w.P2 w; symmetric and positive semi-definite. `penalty_factor` is
-        that of the L1 part alone then.
+        The L2 part is :math:`\frac{1 - r}{2} w' P_2 w`; symmetric and positive semi-definite.
+        `penalty_factor` is that of the L1 part alone then.
     lower_bounds, upper_bounds : float, (d,) array, or dict of feature name to number, optional
         Bounds of coefficients, which may be infinite. Features that a dict lacks have none.
     positive : bool, default False
         Whether no coefficient may be negative: lower_bounds=0.
     groups : (d,) array of labels, list of lists of feature numbers or names, or "factors", optional
-        Group lasso: the L1 part is r sum_G sqrt(size of G) |w_G|_2. Features that no list has are
-        groups of their own. Wants l1_ratio above 0, and no bounds.
+        Group lasso: the L1 part is :math:`r \sum_G \sqrt{d_G} \, |w_G|`, with the size of a group.
+        Features that no list has are groups of their own. Wants l1_ratio above 0, and no bounds.
     standardize : bool, default False
         Whether the penalty is that of coefficients of columns with standard deviation 1. The data
         stay as they are, and so does the scale of `coef_` and of bounds.
