@@ -35,6 +35,7 @@ def constants() -> dict[str, Any]:
                 "smooth": loss.differentiable,
                 "quadratic": loss.is_quadratic,
                 "jumps": loss.jumps,
+                "has_ends": loss.link is not None and loss.link.is_bounded,
                 "has_dual": loss.has_dual,
                 "has_corners": loss.smoothed is not None and not loss.classifies,
                 "rounds_corners": loss.smoothed is not None,

@@ -103,6 +103,7 @@ class Case:
             smooth=loss.differentiable,
             quadratic=loss.is_quadratic,
             jumps=loss.jumps,
+            has_ends=loss.link is not None and loss.link.is_bounded,
             has_dual=loss.has_dual,
             has_corners=loss.smoothed is not None and not loss.classifies,
             curvature_ratio=_curvature(loss) * self.C * summary.squared_norms / self.rows * workers,

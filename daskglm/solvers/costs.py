@@ -49,6 +49,9 @@ PAIR_SECONDS = 1e-8
 # seconds of one for each stored value: 24 to 50, and 8 ms with 1,000,000 pairs of 150,000 levels
 # beside 30 numbers (2026-11).
 PRODUCTS, PRODUCT_SECONDS = 50, 5e-10
+# Seconds of a thread for an entry of a factor's square by which a system is solved: 0.4 to 0.9 ns
+# with 300 to 3,000 unknowns (2026-11-29).
+SOLVED_ENTRY_SECONDS = 0.8e-9
 # Features up to which a Hessian is formed without being asked for: 32 MB a thread. Chosen.
 LARGEST_HESSIAN = 2000
 # Features up to which a Hessian is cheap beside reading rows from disk, or on a device. Chosen.
@@ -109,6 +112,18 @@ JUMP_STEPS, JUMP_STEPS_PER_DECADE = 3.0, 1.9
 # eliminated: 4 to 6 for counts, classes and gamma, 300 to 100,000 levels, to 1e-8 and 1e-9
 # (2026-11-28).
 LEVEL_STEPS = 5.0
+# Steps by the Hessian of another point that a Hessian must cost for Newton's method to keep one,
+# those that one serves for at most, and the Hessians that it is foreseen to want still. On 90 drawn
+# problems of two distributions that took 0.57 of the time (0.23 to 1.3); less often kept, for the
+# last Hessian alone, 3 % more (2026-11-29).
+LEAST_CHORDS, MOST_CHORDS, HESSIANS_LEFT = 3.0, 50.0, 2.0
+# `Workload.want_of_rows` up to which old Hessians serve: squared hinges of three rows for each
+# feature took up to 1.3 of the time with them, of five half of it (2026-11-29).
+MOST_WANT = 0.5
+# Hessians of all rows then, and steps by others, and how many more for each decade of the curvature
+# ratio: 70 drawn problems took 1 and 4 below a ratio of 1, 1.7 and 8 up to 10, 2 and 9 up to 1,000,
+# 4 and 15 beyond. Forecasts were within 1.43 times what was taken (2026-11-29).
+KEPT_HESSIANS, KEPT_PER_DECADE, CHORDS, CHORDS_PER_DECADE = 1.3, 0.25, 3.0, 3.0
 # Newton's method that begins on samples of the rows: passes, Hessians of all rows, how many more
 # for each decade of the ratio, factorisations, rounds about all rows and about samples that do not
 # travel. Whole fits of 100,000 rows with 200 and 400 features (2026-11-22), and the drawn problems.

@@ -29,33 +29,12 @@ def newton_step(hessian: Array | BlockHessian, gradient: Array) -> Array:
     the Schur complement is factorised so; the step is some solution then where that is singular. Of
     one with several it is solved for by conjugate gradients, to a share of 1e-8 of the gradient.
     """
-    if isinstance(hessian, BlockHessian):
-        return -system_of(hessian).solve(gradient)
     if not on_device(hessian):
-        return _newton_step(hessian, gradient)
+        return -inverse_of(hessian)(gradient)
     step = gpu().solve_positive(hessian, -gradient)
     if step is not None:
         return step
-    return gpu().xp.asarray(_newton_step(to_host(hessian), to_host(gradient)))
-
-
-def _newton_step(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-    """Solve as `newton_step`, in host memory."""
-    scale = np.sqrt(np.maximum(np.diag(hessian), 0.0))
-    scale[scale == 0.0] = 1.0
-    scaled = hessian / scale[:, None] / scale[None, :]
-    rhs = -gradient / scale
-    # LAPACK's own names: SciPy's checks would take longer than systems of 30 unknowns
-    factor, failed = scipy.linalg.lapack.dpotrf(scaled, lower=1)
-    if not failed and factor.diagonal().min() > SINGULAR:
-        return scipy.linalg.lapack.dpotrs(factor, rhs, lower=1)[0] / scale
-
-    # a Hessian that has overflowed is no system to solve: take its diagonal alone
-    if not np.isfinite(scaled).all():
-        return -gradient / scale**2
-    values, vectors = scipy.linalg.eigh(scaled, check_finite=False)
-    keep = values > len(values) * np.finfo(float).eps * values[-1]
-    return (vectors[:, keep] @ ((vectors[:, keep].T @ rhs) / values[keep])) / scale
+    return gpu().xp.asarray(newton_step(to_host(hessian), to_host(gradient)))
 
 
 def expected_fall(hessian: np.ndarray | BlockHessian, gradient: np.ndarray) -> float:
@@ -140,20 +119,30 @@ def step_by_products(
 
 
 def inverse_of(hessian: Array | BlockHessian) -> Callable[[Array], Array]:
-    """Return a function that multiplies by the inverse of a matrix, which is factorised once.
+    """Return a function that solves systems of a matrix as `newton_step` does.
 
-    Unless the matrix is positive definite, the function solves as `newton_step` does.
+    The matrix is factorised once.
     """
     if isinstance(hessian, BlockHessian):
         return system_of(hessian).solve
     if on_device(hessian):
         inverse = gpu().inverse(hessian)
         return (lambda v: -newton_step(hessian, v)) if inverse is None else inverse.__matmul__
-    try:
-        factor = scipy.linalg.cho_factor(hessian, lower=True, check_finite=False)
-    except scipy.linalg.LinAlgError:
-        return lambda v: -newton_step(hessian, v)
-    return lambda v: scipy.linalg.cho_solve(factor, v, check_finite=False)
+    scale = np.sqrt(np.maximum(np.diag(hessian), 0.0))
+    scale[scale == 0.0] = 1.0
+    scaled = hessian / scale[:, None] / scale[None, :]
+    # LAPACK's own names: SciPy's checks would take longer than systems of 30 unknowns
+    factor, failed = scipy.linalg.lapack.dpotrf(scaled, lower=1)
+    if not failed and factor.diagonal().min(initial=1.0) > SINGULAR:
+        return lambda v: scipy.linalg.lapack.dpotrs(factor, v / scale, lower=1)[0] / scale
+
+    # a Hessian that has overflowed is no system to solve: take its diagonal alone
+    if not np.isfinite(scaled).all():
+        return lambda v: v / scale**2
+    values, vectors = scipy.linalg.eigh(scaled, check_finite=False)
+    keep = values > len(values) * np.finfo(float).eps * values[-1]
+    kept, vectors = values[keep], vectors[:, keep]
+    return lambda v: (vectors @ ((vectors.T @ (v / scale)) / kept)) / scale
 
 
 class CurvaturePair(NamedTuple):

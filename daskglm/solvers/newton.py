@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from daskglm.core.device import Array
+from daskglm.core.block_hessian import BlockHessian
+from daskglm.core.device import Array, on_device
 from daskglm.core.facts import DataSummary
 from daskglm.core.outcome import Reason
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
 from daskglm.objectives.quadratic_model import predicted, with_same_hessian
 from daskglm.solvers import costs
+from daskglm.solvers.chord import Chord, rate_of
 from daskglm.solvers.continuation import continued, is_continued
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import backtrack, has_ends
-from daskglm.solvers.linear_systems import (
-    CurvaturePair,
-    inverse_of,
-    inverse_times,
-    newton_step,
-    pair_of,
-)
+from daskglm.solvers.linear_systems import inverse_of, newton_step
 from daskglm.solvers.spec import SolverSpec
 from daskglm.solvers.workload import Workload, entry_passes, hessian_passes
 
@@ -63,11 +58,13 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Iterate
     first step on all rows, and more where that is cheaper than a Hessian of all rows, use the
     Hessian of the last sample with the exact gradient. Each trial point is evaluated with its
     Hessian in one fused pass. Without samples losses whose curvature jumps gain weight from step to
-    step; see `continuation`. Cost: a few tenths of a pass for the samples, 1 pass for their result;
-    then 1 pass and 1 round for an accepted unit step, 2 passes for a damped one. Where float32 rows
-    have nearly dependent columns: 1 pass more, and from then on Hessians that are
-    summed in float64. Least squares with a Hessian take the whole step from it, whatever `tol` is,
-    and 1 pass more where it is ill-conditioned: residuals in float64 refine the step.
+    step; see `continuation`. Where a Hessian costs several passes points are evaluated without one
+    at first, and steps by the last one go on while that is expected to end sooner; see `chord`.
+    Cost: a few tenths of a pass for the samples, 1 pass for their result; then 1 pass and 1 round
+    for an accepted unit step, 2 passes for a damped one. Where float32 rows have nearly dependent
+    columns: 1 pass more, and from then on Hessians that are summed in float64. Least squares with a
+    Hessian take the whole step from it, whatever `tol` is, and 1 pass more where it is
+    ill-conditioned: residuals in float64 refine the step.
 
     Parameters
     ----------
@@ -77,15 +74,18 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Iterate
     begins = objective.is_origin(w) and not _is_one_pass(objective)
     model = from_samples(objective, tol) if begins else None
     keep = keeps_margins(objective)
+    chord = Chord.of(objective, tol, keep=keep)
     if model is None:
         point = objective.at(w, gram=True, keep=keep)
         if objective.is_origin(w) and is_continued(objective, point):
             point = yield from continued(objective, point, keep=keep)
     else:
-        point = yield from _by_model(objective, model, tol)
+        point = objective.at(model.w, keep=keep)
+        point = yield from chord.steps(point, inverse_of(model.gram), model.rate)
     exact, first = False, True
     while True:
-        step = newton_step(point.known_hessian, point.gradient)
+        solve = _solve_by(point.known_hessian)
+        step = -solve(point.gradient)
         foretells = _can_predict(objective, point) and bool(float(point.gradient @ step) < 0.0)
         # what a strong penalty leaves of coefficients counts, however little it changes the value
         yield Iterate(point, more=first and foretells)
@@ -104,7 +104,8 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Iterate
         if foretells and not _is_ill_conditioned(point):
             yield Iterate(predicted(point, point.w + step))
         same = objective.loss.is_quadratic and point.hessian is not None
-        trial = objective.at(point.w + step, gram=not same, keep=keep, beside=point, exact=exact)
+        gram = not (same or (chord.saves and not exact))
+        trial = objective.at(point.w + step, gram=gram, keep=keep, beside=point, exact=exact)
         if same:
             trial = with_same_hessian(trial, point)
         if not (expected or math.isfinite(trial.value)) and _has_expected(objective):
@@ -113,10 +114,17 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Iterate
         accepted = backtrack(objective, point, trial, gram=True, keep=keep, exact=exact)
         if accepted is None:
             return Reason.NO_PROGRESS
+        if accepted.hessian is None:
+            accepted = yield from chord.steps(accepted, solve, rate_of(point, accepted))
         point = accepted
         if foretells and _is_ill_conditioned(point):
             refined = predicted(point, point.w + newton_step(point.known_hessian, point.gradient))
             yield Iterate(refined)
+
+
+def _solve_by(hessian: Array | BlockHessian) -> Callable[[Array], Array]:
+    """Return what solves systems of a Hessian; on a device it is factorised each time."""
+    return (lambda v: -newton_step(hessian, v)) if on_device(hessian) else inverse_of(hessian)
 
 
 def wants_expected(objective: Objective, point: Point, step: Array) -> bool:
@@ -194,44 +202,6 @@ def keeps_margins(objective: Objective) -> bool:
         long = facts.nbytes > 16 * facts.n_rows
         return long or facts.n_rows < 300_000 or not can.cheap_samples
     return facts.n_rows < 300_000 or facts.nbytes > 240 * facts.n_rows
-
-
-def _by_model(objective: Objective, model: Model, tol: float) -> Generator[Iterate, None, Point]:
-    """Take steps by the Hessian of a sample and exact gradients: L-BFGS on its inverse.
-
-    Returns a point with a Hessian: the first trial point, unless more such steps are expected to
-    reach tol for less.
-    """
-    inverse = inverse_of(model.gram)
-    pairs: deque[CurvaturePair] = deque(maxlen=20)
-    rate = model.rate
-    keep = keeps_margins(objective)
-    point = objective.at(model.w, keep=keep)
-    while True:
-        yield Iterate(point)
-        step = -inverse_times(pairs, inverse, point.gradient)
-        gram = not _suffices(objective, point, rate, tol)
-        trial = objective.at(point.w + step, gram=gram, keep=keep, beside=point)
-        accepted = backtrack(objective, point, trial, gram=gram, keep=keep)
-        if accepted is None or accepted.hessian is not None:
-            return accepted or objective.at(point.w, gram=True, keep=keep)
-
-        pair = pair_of(accepted.w - point.w, accepted.gradient - point.gradient, inverse)
-        if pair.curvature > 0.0:
-            pairs.append(pair)
-        left = accepted.gradient @ accepted.gradient
-        rate = float(left / (point.gradient @ point.gradient))
-        point = accepted
-
-
-def _suffices(objective: Objective, point: Point, rate: float, tol: float) -> bool:
-    """Return whether steps that leave `rate` of the bound reach tol before a Hessian would."""
-    wanted = tol * point.value
-    bound = objective.bounds.of_features(point)
-    if not (wanted > 0.0 and bound > wanted and rate < 1.0):
-        return False
-    steps = math.ceil(math.log(bound / wanted) / -math.log(max(rate, 1e-6)))
-    return steps < 1.0 + _hessian_passes(objective)
 
 
 def _hessian_passes(objective: Objective) -> float:
@@ -338,15 +308,22 @@ def cost(workload: Workload) -> float:
         rounds = workload.rounds(costs.WHOLE_ROUNDS)
         rounds += workload.sample_rounds(sizes, costs.SAMPLED_ROUNDS)
         return costs.SAMPLED_PASSES + hessians + factors + rounds
-    return steps * (1.0 + workload.gram + workload.factorisation + workload.rounds())
+    return _work(workload, 1.0)
 
 
 def from_here(workload: Workload, share: float) -> float:
     """Foresee the passes from a point that has this share of the digits to go."""
     if not math.isfinite(cost(workload)):
         return math.inf
-    hessians = 1.0 + share * (workload.newton_steps - 1.0)
-    return hessians * (1.0 + workload.gram + workload.factorisation + workload.rounds())
+    return _work(workload, share)
 
 
-SPEC = SolverSpec("newton", newton, max_iter=100, settings=("tol",), forms_hessian=True, cost=cost)
+def _work(workload: Workload, share: float) -> float:
+    """Foresee the passes on all rows, from a point that has this share of the digits to go."""
+    keeps = workload.keeps_hessians
+    hessians = workload.kept_hessians if keeps else workload.newton_steps
+    chords = share * workload.chords * workload.chord_step if keeps else 0.0
+    return (1.0 + share * (hessians - 1.0)) * workload.hessian_step + chords
+
+
+SPEC = SolverSpec("newton", newton, max_iter=200, settings=("tol",), forms_hessian=True, cost=cost)

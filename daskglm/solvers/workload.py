@@ -12,6 +12,7 @@ from daskglm.objectives.elimination import Factors, Sizes
 from daskglm.objectives.primal import Objective
 from daskglm.objectives.restriction import Restriction
 from daskglm.solvers import costs
+from daskglm.solvers.line_search import has_ends
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ class Workload:
         Whether the penalty has kinks, or coefficients have bounds.
     grouped : bool
         Whether the penalty has a norm of the coefficients of each group.
+    has_ends : bool
+        Whether margins have an end, beyond which the loss is infinite.
     blocks : tuple of (int, int)
         Factors whose levels Hessians have apart; see `Objective.blocks`.
     """
@@ -75,6 +78,7 @@ class Workload:
     outputs: int = 1
     kinked: bool = False
     grouped: bool = False
+    has_ends: bool = False
     blocks: Factors = ()
 
     @classmethod
@@ -103,6 +107,7 @@ class Workload:
             outputs=objective.outputs,
             kinked=not objective.penalty.is_smooth,
             grouped=objective.penalty.is_grouped,
+            has_ends=has_ends(objective),
             blocks=objective.blocks,
         )
 
@@ -182,6 +187,49 @@ class Workload:
         return seconds / self.pass_seconds
 
     @property
+    def solve(self) -> float:
+        """Passes that solving a system with the factor of a Hessian costs."""
+        left = float(self.coefficients - self.levels)
+        stored = left**2
+        if self.blocks:
+            sizes = Sizes.of(self.summary, self.size, self.blocks)
+            stored += 2.0 * (sizes.levels * sizes.kept + sum(sizes.pairs))
+            stored *= costs.PRODUCTS if sizes.nested > 1 else 1.0
+        return costs.SOLVED_ENTRY_SECONDS * stored / self.pass_seconds
+
+    @property
+    def hessian_step(self) -> float:
+        """Passes that a step of Newton's method costs, with its Hessian."""
+        return 1.0 + self.gram + self.factorisation + self.rounds()
+
+    @property
+    def chord_step(self) -> float:
+        """Passes that a step by the Hessian of another point costs."""
+        return 1.0 + self.solve + self.rounds()
+
+    @property
+    def keeps_hessians(self) -> bool:
+        """Whether Newton's method takes steps by the Hessian of another point, to save some.
+
+        Where curvatures jump such steps lead astray. Rows that are read from a source cost as much
+        as a Hessian, and on a device that is cheap.
+        """
+        alike = not (self.quadratic or self.has_ends)
+        smooth = self.want_of_rows <= costs.MOST_WANT
+        saves = self.hessian_step >= costs.LEAST_CHORDS * self.chord_step
+        return self.samples and alike and smooth and saves
+
+    @property
+    def kept_hessians(self) -> float:
+        """Hessians that Newton's method forms where it keeps them."""
+        return costs.KEPT_HESSIANS + costs.KEPT_PER_DECADE * self.decades
+
+    @property
+    def chords(self) -> float:
+        """Steps by Hessians of other points where it does."""
+        return costs.CHORDS + costs.CHORDS_PER_DECADE * self.decades
+
+    @property
     def forms_hessian(self) -> bool:
         """Whether to form the Hessian of a model with kinks: if that costs less than products.
 
@@ -204,7 +252,8 @@ class Workload:
     @property
     def want_of_rows(self) -> float:
         """1 with as many rows as features, or fewer, down to 0: whether jumps make steps more."""
-        return max(1.0 - self.decades_of_rows / costs.SMOOTHING_DECADES, 0.0)
+        want = max(1.0 - self.decades_of_rows / costs.SMOOTHING_DECADES, 0.0)
+        return want if self.jumps else 0.0
 
     @property
     def decades_of_rows(self) -> float:

@@ -42,6 +42,7 @@
         smooth: loss.smooth,
         quadratic: loss.quadratic,
         jumps: loss.jumps,
+        hasEnds: loss.has_ends,
         hasDual: loss.has_dual,
         hasCorners: loss.has_corners,
         samples: !place.endsWith("read"),
@@ -67,7 +68,9 @@
     get decadesOfRows() {
       return Math.log10(Math.max(this.rows / Math.max(this.features, 1), 1));
     }
-    get wantOfRows() { return Math.max(1 - this.decadesOfRows / costs.SMOOTHING_DECADES, 0); }
+    get wantOfRows() {
+      return this.jumps ? Math.max(1 - this.decadesOfRows / costs.SMOOTHING_DECADES, 0) : 0;
+    }
     get decades() {
       const more = this.jumps
         ? (costs.MOST_JUMP_DECADES - costs.MOST_DECADES) * this.wantOfRows
@@ -90,6 +93,19 @@
 
     get factorisation() {
       return costs.SOLVE_SECONDS * this.features ** 3 / this.passSeconds;
+    }
+
+    get solve() {
+      return costs.SOLVED_ENTRY_SECONDS * this.features ** 2 / this.passSeconds;
+    }
+
+    get hessianStep() { return 1 + this.gram + this.factorisation + this.rounds(); }
+    get chordStep() { return 1 + this.solve + this.rounds(); }
+
+    // Whether Newton's method takes steps by the Hessian of another point, to save some.
+    get keepsHessians() {
+      return this.samples && !this.quadratic && !this.hasEnds && this.wantOfRows <= costs.MOST_WANT
+        && this.hessianStep >= costs.LEAST_CHORDS * this.chordStep;
     }
 
     get isSmall() {
@@ -152,7 +168,10 @@
           + this.rounds(costs.WHOLE_ROUNDS)
           + this.sampleRounds(this.sampleShares, costs.SAMPLED_ROUNDS);
       }
-      return steps * (1 + this.gram + this.factorisation + this.rounds());
+      if (!this.keepsHessians) return steps * this.hessianStep;
+      const kept = costs.KEPT_HESSIANS + costs.KEPT_PER_DECADE * this.decades;
+      const chords = costs.CHORDS + costs.CHORDS_PER_DECADE * this.decades;
+      return kept * this.hessianStep + chords * this.chordStep;
     }
 
     tron() {

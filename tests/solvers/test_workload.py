@@ -128,7 +128,7 @@ def test_levels_without_a_penalty_take_few_hessians():
     free = workload(**known, penalised=False, curvature_ratio=math.inf, tol=1e-8)
     held = workload(**known, curvature_ratio=1e3, tol=1e-8)
     assert free.newton_steps < held.newton_steps
-    assert get_solver("newton").cost(free) < get_solver("newton").cost(held)
+    assert get_solver("newton").cost(free) < held.newton_steps * held.hessian_step
 
 
 @pytest.mark.parametrize("sparse", [False, True])
