@@ -41,6 +41,8 @@ class BlockCache:
         self.of_classes: ClassRows | None = None
         # of a shard's first block: all its rows by columns, once something has asked for sweeps
         self.by_columns: Any = None
+        # the rows with levels of large factors apart, once a Hessian has wanted them
+        self.apart: Any = None
         # targets of a regression may differ by less than float32 rows tell apart
         self.exact = block.labels is None
         self.has_offset = block.offset is not None

@@ -67,13 +67,20 @@ def evaluate(asked: Asked[Evaluate]) -> Totals:
 
 
 def _of_gram(asked: Asked[Evaluate]) -> tuple[list[Any], tuple[int, int]]:
-    """Return the rows of all blocks as their Gram is summed, and the shape of that."""
-    request, rows = asked.request, [cache.rows for cache in asked.caches]
-    if not request.gram or request.blocks is None:
-        side = gram_side(asked.n_features) if request.gram else 0
-        return rows, (side, side)
-    shape = request.blocks.shape_of_gram(asked.n_features)
-    return [eliminating(X, request.blocks) for X in rows], shape
+    """Return the rows of all blocks as their Gram is summed, and the shape of that.
+
+    Once levels have been apart, rows stay so for points without a Gram, too: that costs no time,
+    and kernels are compiled for one kind of rows.
+    """
+    request, caches = asked.request, asked.caches
+    if not request.gram:
+        return [cache.rows if cache.apart is None else cache.apart for cache in caches], (0, 0)
+    if request.blocks is None:
+        side = gram_side(asked.n_features)
+        return [cache.rows for cache in caches], (side, side)
+    for cache in caches:
+        cache.apart = eliminating(cache.rows, request.blocks)
+    return [cache.apart for cache in caches], request.blocks.shape_of_gram(asked.n_features)
 
 
 def level_pairs(asked: Asked[LevelPairs]) -> Totals:

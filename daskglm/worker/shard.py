@@ -146,7 +146,7 @@ class Shard:
         self.blocks = [block._replace(X=None) for block in self.blocks]
         for name in self.names:
             if name in self.caches:
-                self.caches[name].rows = None
+                self.caches[name].rows = self.caches[name].apart = None
 
     def attach(self, blocks: Sequence[Block], names: Sequence[Any]) -> None:
         """Attach the same rows again."""

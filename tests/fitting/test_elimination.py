@@ -167,6 +167,22 @@ def objective(loss, C, seed, k=3, n=160, dtype=float):
     return made, Reference(loss, coded_cases.sparse(X), y, C, False)
 
 
+def test_points_without_a_hessian_are_of_the_same_rows_then():
+    """So that kernels compile for one kind of rows; a stream lets these go with the others."""
+    made, _ = objective("logistic", 1.0, 0)
+    w = np.random.default_rng(0).normal(size=made.size)
+    before = made.at(w)
+    made.at(w, gram=True)
+    shard = made.engine.shard
+    (cache,) = shard.caches.values()
+    assert len(cache.apart) > len(cache.rows)
+    after = made.at(w)
+    assert after.value == pytest.approx(before.value, rel=1e-13)
+    np.testing.assert_allclose(after.gradient, before.gradient, rtol=1e-12, atol=1e-13)
+    shard.detach()
+    assert cache.apart is None
+
+
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e3, 1e7])
 @pytest.mark.parametrize("loss", ["logistic", "poisson", "gamma", "squared"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
