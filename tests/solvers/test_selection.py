@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-from daskglm.solvers import costs
+from daskglm.solvers import costs, get_solver
 from daskglm.solvers.selection import choose
 from daskglm.solvers.workload import Workload
 from tests.solvers.problems import decaying, problem
@@ -30,6 +30,22 @@ def test_tron_where_no_hessian_fits_and_rows_are_alike():
     assert X.shape[1] > costs.LARGEST_HESSIAN
     assert name == "tron"
     assert "expected passes: tron" in why
+
+
+def test_newton_where_tron_is_foreseen_to_take_hardly_less():
+    """What TRON takes is uncertain, and if it is more than Newton's method takes both are paid."""
+    X, y = decaying(3_000, 600, 0.5)
+    seen = set()
+    for C in np.geomspace(0.05, 3.0, 9):
+        asked = problem(X, y, C=C)
+        work = Workload.of(asked)
+        by_newton, by_tron = (get_solver(name).cost(work) for name in ("newton", "tron"))
+        name, why = choose(asked)
+        if by_tron < by_newton:
+            assert name == ("newton" if by_newton <= 1.4 * by_tron else "tron")
+            assert ("certain" in why) == (name == "newton")
+            seen.add(name)
+    assert seen == {"newton", "tron"}
 
 
 def test_dual_ascent_where_rows_are_nearly_orthogonal():
