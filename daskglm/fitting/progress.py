@@ -76,4 +76,5 @@ def _interactive() -> bool:
     """Return whether somebody looks: at a terminal, or at a notebook, which has a kernel."""
     # without importing IPython, which is there already where it runs this
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return sys.stderr.isatty() or hasattr(shell, "kernel")
+    # services have no standard error, and schedulers put an object there that can only write
+    return getattr(sys.stderr, "isatty", bool)() or hasattr(shell, "kernel")
