@@ -4,6 +4,15 @@ from __future__ import annotations
 
 import click
 
+# What errors say of arguments of Python, and the options that are the same.
+OPTIONS = {
+    "missing='mean'": "--missing mean",
+    "missing='level'": "--missing level",
+    "unseen='reference' or 'zero'": "--unseen reference or zero",
+    "name it in numeric, or in categories": "name it in --numeric, or in --categories",
+    "name it in categories": "name it in --categories",
+    "Drop it;": "--drop it;",
+}
 # Names in what is shown line up: this is the longest one of a report.
 WIDTH = len("gradient ratio")
 
@@ -20,6 +29,8 @@ def one_line(error: BaseException) -> str:
         text = f"{type(error).__name__}, without a reason; daskglm -v shows where"
     elif isinstance(error, KeyError):
         text = f"{type(error).__name__}: {text}"
+    for argument, option in OPTIONS.items():
+        text = text.replace(argument, option)
     return visible(text)
 
 

@@ -338,7 +338,7 @@ def labels_of(y: np.ndarray, place: Place) -> tuple[tuple[Any, ...], np.ndarray]
     codes, labels = pd.factorize(y)
     if (codes < 0).any():
         i = int(np.argmax(codes < 0))
-        raise ValueError(f"y contains NaN or None: {place.row(i)}")
+        raise ValueError(f"y contains NaN or None: {place.row(i)}. Leave out such rows")
     labels = np.asarray(labels)
     if labels.dtype.kind == "f":
         _check_label(y, labels.min(initial=0.0), labels.max(initial=0.0), place)
@@ -363,7 +363,7 @@ def _check_label(y: np.ndarray, low: Any, high: Any, place: Place) -> None:
     if not (np.isfinite(low) and np.isfinite(high)):
         i = int(np.argmin(np.isfinite(y)))
         kind = "NaN" if np.isnan(y[i]) else "infinity (inf)"
-        raise ValueError(f"y contains {kind}: {place.row(i)}")
+        raise ValueError(f"y contains {kind}: {place.row(i)}. Leave out such rows")
 
 
 def _counts(

@@ -392,7 +392,7 @@ BAD = {
     ),
     "lists": (lambda f: f.assign(d=[[1]] * len(f)), r"row 0, column 'd' is \[1\], a list"),
     "all missing": (lambda f: f.assign(d=pd.Series([None] * len(f), dtype="str")), "column 'd'"),
-    "no number": (lambda f: f.assign(power=np.nan), "X contains NaN: .*row 0, column 'power'"),
+    "no number": (lambda f: f.assign(power=np.nan), "column 'power' has no value at all"),
     "infinite": (lambda f: f.assign(power=np.inf), "X contains infinity .*row 0, column 'power'"),
     "identifiers": (
         lambda f: f.assign(d=[f"id {i}" for i in range(len(f))]),

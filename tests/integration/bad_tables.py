@@ -194,7 +194,7 @@ VALUES = [
     Bad(
         "all text missing", having(d=pd.Series([None] * 1200, dtype="str")), "NaN|no value", MEMORY
     ),
-    Bad("all numbers missing", having(power=np.nan), "NaN: .*row 0, column 'power'"),
+    Bad("all numbers missing", having(power=np.nan), "column 'power' has no value at all"),
     Bad("all objects missing", having(d=None), "NaN: .*row 0, column 'd'|no value"),
     Bad(
         "spline missing",

@@ -1,0 +1,122 @@
+"""Columns that are neither levels nor numbers: dates, text that names rows, nothing at all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from daskglm.core.arguments import shown
+from daskglm.frames.learn import Levels, Seen
+from daskglm.frames.read import OF_TIMES, Level
+
+# Levels from which a column with one for nearly every row is a mistake. Chosen.
+MANY_LEVELS = 100
+# Levels from which numbers with signs, and dates, are a mistake: "5%" and "10%" may be levels.
+# Chosen.
+MANY_WRITTEN = 20
+# What text may be in the place of levels.
+NUMBERS, WRITTEN, DATES, NAMES = "numbers", "numbers for people", "dates", "names of rows"
+EMPTY, ALMOST = "nothing", "numbers, and few words"
+# Words at most among numbers with fractions that are not levels. Chosen.
+FEW_WORDS = 3
+_NUMBER = re.compile(
+    r"""[-+(]?\s*[$€£¥]?\s*
+        (\d{1,3}(?P<between>[,.'\u2019\s])\d{3}((?P=between)\d{3})*|\d+)([.,]\d+)?
+        \s*(%|[$€£¥]|EUR|USD|GBP|CHF|JPY)?\s*\)?""",
+    re.VERBOSE,
+)
+_DATE = re.compile(
+    r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3(\d{4}|\d{2}))([ T]\S.*)?"
+)
+
+
+def refuse_no_levels(found: Seen, allowed: Sequence[str]) -> None:
+    """Raise ValueError for columns of text that is no levels, or of nothing, and for no rows.
+
+    Columns that are `allowed` have been named as levels. All that are wrong are told at once.
+    """
+    if not found.n:
+        raise ValueError(
+            "X has no rows: Found array with 0 sample(s) while a minimum of 1 is required"
+        )
+    wrong: dict[str, list[str]] = {}
+    for name, column in found.columns.items():
+        if isinstance(column, Levels):
+            what = None if name in allowed else _what(column)
+        else:
+            what = None if column.rows else EMPTY
+        if what:
+            wrong.setdefault(what, []).append(name)
+    if wrong:
+        raise ValueError(
+            ". Also, ".join(_told(found, what, names) for what, names in wrong.items())
+        )
+
+
+def _what(column: Levels) -> str | None:
+    """Say what a column has in the place of levels; None: they are levels."""
+    if _fraction(column.levels) is not None:
+        return NUMBERS
+    many = len(column.levels)
+    if many >= MANY_WRITTEN and all(isinstance(level, str) for level in column.levels):
+        text = [str(level).strip() for level in column.levels]
+        if all(map(_DATE.fullmatch, text)):
+            return DATES
+        if not all(map(str.isdigit, text)) and all(map(_NUMBER.fullmatch, text)):
+            return WRITTEN
+        if 0 < len(_words(column.levels)) <= FEW_WORDS and _fraction(_numbers(column.levels)):
+            return ALMOST
+    return NAMES if many >= MANY_LEVELS and 2 * many > int(column.counts.sum()) else None
+
+
+def _words(levels: Sequence[Level]) -> list[Level]:
+    """Return the levels that do not read as numbers."""
+    return [level for level in levels if not _reads(level)]
+
+
+def _numbers(levels: Sequence[Level]) -> list[Level]:
+    return [level for level in levels if _reads(level)]
+
+
+def _reads(level: Level) -> bool:
+    try:
+        float(level)
+    except ValueError:
+        return False
+    return True
+
+
+def _fraction(levels: Sequence[Level]) -> str | None:
+    """Return a text that reads as a number with a fraction, if all read as numbers."""
+    found = None
+    for level in levels:
+        if not isinstance(level, str):
+            return None
+        try:
+            number = float(level)
+        except ValueError:
+            return None
+        found = found or (None if number.is_integer() else level)
+    return found
+
+
+def _told(found: Seen, what: str, names: Sequence[str]) -> str:
+    """Return what is wrong with columns, by the first of them."""
+    column = found.columns[names[0]]
+    levels = column.levels if isinstance(column, Levels) else ()
+    such = f"such as {shown(levels[0])}" if levels else ""
+    said = {
+        NUMBERS: f"is text that reads as numbers, such as {_fraction(levels)!r}: name it in "
+        "numeric, or in categories if these are levels",
+        WRITTEN: f"is text of numbers with signs, {such}: leave nothing but digits and a decimal "
+        "point, or name it in categories if these are levels",
+        ALMOST: "has numbers, and text that is none: "
+        f"{', '.join(map(shown, _words(levels)))}. Correct these or leave them empty, or name it "
+        "in categories if all are levels",
+        DATES: f"is text of dates, {such}: {OF_TIMES}",
+        NAMES: f"has {len(levels):,} levels in {found.n:,} rows, {such}: it seems to name rows, or "
+        "to be text. Drop it; or name it in categories, if each level is to have a coefficient",
+        EMPTY: "has no value at all: leave it out",
+    }[what]
+    more = f"; the same is true of {', '.join(map(repr, names[1:]))}" if names[1:] else ""
+    return f"column {names[0]!r} {said}{more}"
