@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
 # What errors say of arguments of Python, and the options that are the same.
+_OF_SCHEMA = re.compile(r"schema=\{'(missing|unseen)': '(\w+)'\}")
 OPTIONS = {
-    "missing='mean'": "--missing mean",
-    "missing='level'": "--missing level",
-    "unseen='reference' or 'zero'": "--unseen reference or zero",
     "name it in numeric, or in categories": "name it in --numeric, or in --categories",
     "name it in categories": "name it in --categories",
     "Drop it;": "--drop it;",
@@ -29,6 +29,7 @@ def one_line(error: BaseException) -> str:
         text = f"{type(error).__name__}, without a reason; daskglm -v shows where"
     elif isinstance(error, KeyError):
         text = f"{type(error).__name__}: {text}"
+    text = _OF_SCHEMA.sub(r"--\1 \2", text)
     for argument, option in OPTIONS.items():
         text = text.replace(argument, option)
     return visible(text)

@@ -191,7 +191,7 @@ class Design:
             if any(factor.unseen == "error" for factor in self.of_absorbed):
                 raise ValueError(
                     f"{place.row(i)} and {count - 1:,} others: {told}, so that their effects are "
-                    "not known. Fit with unseen='zero' to take such effects for zero"
+                    "not known. Fit with schema={'unseen': 'zero'} to take such effects for zero"
                 )
             warn(f"{place}{told}; their effects are taken for zero", UnseenLevelWarning)
         return rows
@@ -368,5 +368,5 @@ def _missing_error(name: str, raw: RawFrame, fills: Mapping[str, float], place: 
     more = f"; so are {', '.join(map(repr, also))}" if also else ""
     return (
         f"X contains NaN: {place.row(i)}, column {name!r}{more}. Drop or impute before fit, or fit "
-        "with missing='mean'"
+        "with schema={'missing': 'mean'}"
     )

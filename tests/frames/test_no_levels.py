@@ -96,4 +96,4 @@ def test_columns_with_missing_numbers_are_told_at_once():
     holes = np.where(np.arange(N) == 7, np.nan, 1.0)
     with pytest.raises(ValueError, match="row 7, column 'a'; so are 'c'. Drop or impute") as error:
         fit(a=holes, b=np.ones(N), c=holes)
-    assert "missing='mean'" in str(error.value)
+    assert "fit with schema={'missing': 'mean'}" in str(error.value)

@@ -192,9 +192,13 @@ def test_missing_values_are_refused_or_have_a_place():
     rows = TABLE.assign(
         area=TABLE.area.where(TABLE.index % 7 > 0), power=TABLE.power.where(TABLE.index % 5 > 0)
     )
-    with pytest.raises(ValueError, match="X contains NaN: row 0, column 'area'.*missing='level'"):
+    with pytest.raises(
+        ValueError, match="X contains NaN: row 0, column 'area'.*'missing': 'level'"
+    ):
         fitted(rows, schema={**SCHEMA, "missing": "mean"})
-    with pytest.raises(ValueError, match="X contains NaN: row 0, column 'power'.*missing='mean'"):
+    with pytest.raises(
+        ValueError, match="X contains NaN: row 0, column 'power'.*'missing': 'mean'"
+    ):
         fitted(rows, schema={**SCHEMA, "missing": "level"})
     model = fitted(rows, schema={**SCHEMA, "missing": ("level", "indicator")})
     names = model.feature_names_out_.tolist()
