@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 import daskglm
 
-# Bytes of a run of rows. Chosen for a cache of some MiB; larger runs were no faster.
+# Bytes of what is computed of a run of rows. Chosen for a cache of some MiB.
 RUN_BYTES = 1 << 22
 
 
@@ -51,10 +51,16 @@ class LeaveOneOut:
         self.tol = tol
 
     def fit(self, X: Any, y: np.ndarray, sample_weight: np.ndarray | None = None) -> LeaveOneOut:
-        """Choose the strength, and fit it to all rows."""
+        """Choose the strength, and fit it to all rows.
+
+        Raises FloatingPointError where the fit follows a row whatever its target.
+        """
         weight = np.ones(X.shape[0]) if sample_weight is None else sample_weight
         targets = y.reshape(len(y), -1).astype(float)
-        scores, self.errors_ = self._scores(X, targets, weight)
+        with np.errstate(all="ignore"):
+            scores, self.errors_ = self._scores(X, targets, weight)
+        if not np.isfinite(scores).all():
+            raise FloatingPointError("a row that the fit follows whatever its target")
         by_target = self.each and targets.shape[1] > 1
         if not by_target:
             scores = scores.mean(axis=0, keepdims=True)
@@ -78,7 +84,8 @@ class LeaveOneOut:
         total, mean, middle = weight.sum(), np.zeros(d), np.zeros(y.shape[1])
         if self.fit_intercept:
             mean, middle = (weight @ X) / total, weight @ y / total
-        runs = [slice(lo, lo + _rows(d)) for lo in range(0, n, _rows(d))]
+        step = max(RUN_BYTES // (8 * max(d, y.shape[1] * len(self.alphas))), 64)
+        runs = [slice(lo, lo + step) for lo in range(0, n, step)]
         gram, moment = np.zeros((d, d)), np.zeros((d, y.shape[1]))
         for run in runs:
             rows = _centred(X[run], mean)
@@ -101,11 +108,6 @@ class LeaveOneOut:
             if kept is not None:
                 kept[run] = terms
         return -sums / n, kept
-
-
-def _rows(d: int) -> int:
-    """Rows of a run."""
-    return max(RUN_BYTES // (8 * max(d, 1)), 64)
 
 
 def _centred(rows: Any, mean: np.ndarray) -> np.ndarray:

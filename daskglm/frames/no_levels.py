@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import islice
 
 from daskglm.core.arguments import shown
 from daskglm.frames.learn import Levels, Seen
@@ -25,6 +26,7 @@ _NUMBER = re.compile(
         \s*(%|[$€£¥]|EUR|USD|GBP|CHF|JPY)?\s*\)?""",
     re.VERBOSE,
 )
+_DIGITS = re.compile(r"\d+")
 _DATE = re.compile(
     r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3(\d{4}|\d{2}))([ T]\S.*)?"
 )
@@ -55,27 +57,30 @@ def refuse_no_levels(found: Seen, allowed: Sequence[str]) -> None:
 
 def _what(column: Levels) -> str | None:
     """Say what a column has in the place of levels; None: they are levels."""
-    if _fraction(column.levels) is not None:
+    levels, many = column.levels, len(column.levels)
+    if _fraction(levels) is not None:
         return NUMBERS
-    many = len(column.levels)
-    if many >= MANY_WRITTEN and all(isinstance(level, str) for level in column.levels):
-        text = [str(level).strip() for level in column.levels]
-        if all(map(_DATE.fullmatch, text)):
+    if many >= MANY_WRITTEN and isinstance(levels[0], str):
+        if _all(_DATE, levels):
             return DATES
-        if not all(map(str.isdigit, text)) and all(map(_NUMBER.fullmatch, text)):
+        if _all(_NUMBER, levels) and not _all(_DIGITS, levels):
             return WRITTEN
-        if 0 < len(_words(column.levels)) <= FEW_WORDS and _fraction(_numbers(column.levels)):
+        if len(words := _words(levels)) <= FEW_WORDS and _fraction(_without(levels, words)):
             return ALMOST
     return NAMES if many >= MANY_LEVELS and 2 * many > int(column.counts.sum()) else None
 
 
+def _all(pattern: re.Pattern[str], levels: Sequence[Level]) -> bool:
+    return all(pattern.fullmatch(str(level).strip()) for level in levels)
+
+
 def _words(levels: Sequence[Level]) -> list[Level]:
-    """Return the levels that do not read as numbers."""
-    return [level for level in levels if not _reads(level)]
+    """Return the levels that do not read as numbers: the first of them, where they are many."""
+    return list(islice((level for level in levels if not _reads(level)), FEW_WORDS + 1))
 
 
-def _numbers(levels: Sequence[Level]) -> list[Level]:
-    return [level for level in levels if _reads(level)]
+def _without(levels: Sequence[Level], words: Sequence[Level]) -> list[Level]:
+    return [level for level in levels if level not in words]
 
 
 def _reads(level: Level) -> bool:

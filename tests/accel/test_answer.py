@@ -175,6 +175,14 @@ def test_errors_of_rows_left_out_are_those_of_fits_without_them(monkeypatch):
             assert error == pytest.approx(weights[row] * missed**2, rel=1e-8)
 
 
+def test_a_row_that_decides_its_own_fit_is_scikit_learns():
+    alone = np.r_[1.0, np.zeros(119)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        L.RidgeCV().fit(X, numbers, sample_weight=alone)
+    assert "1 x FloatingPointError: a row that the fit follows" in accel.report()
+
+
 def test_folds_of_ridge_are_searched_by_scikit_learn_with_our_fits():
     model = L.RidgeCV(alphas=[0.5, 50.0], cv=3).fit(X, numbers)
     assert "Ridge: 7 taken" in accel.report()

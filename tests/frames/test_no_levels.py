@@ -76,6 +76,13 @@ def test_what_may_be_levels_is(case):
     assert fit(a=values).feature_names_out_.size == len(set(values)) + 2
 
 
+def test_numbers_of_rows_are_names():
+    ids = [f"{i:06}" for i in range(2 * N)]
+    frame = pd.DataFrame({"id": ids, "area": [*"ab"] * N})
+    with pytest.raises(ValueError, match="column 'id' has 120 levels in 120 rows, such as '000000"):
+        daskglm.LogisticRegression().fit(frame, np.arange(2 * N) % 2)
+
+
 def test_all_columns_are_told_at_once_by_what_they_are():
     with pytest.raises(ValueError) as error:
         fit(
