@@ -12,9 +12,9 @@ from daskglm.frames.read import OF_TIMES, Level
 
 # Levels from which a column with one for nearly every row is a mistake. Chosen.
 MANY_LEVELS = 100
-# Levels from which numbers with signs, and dates, are a mistake: "5%" and "10%" may be levels.
-# Chosen.
-MANY_WRITTEN = 20
+# Levels from which numbers with signs, and dates, are a mistake, if they have fewer rows each than
+# the second number: "5%" and "10%" may be levels, and days of many flights. Chosen.
+MANY_WRITTEN, ROWS_OF_A_LEVEL = 20, 10
 # What text may be in the place of levels.
 NUMBERS, WRITTEN, DATES, NAMES = "numbers", "numbers for people", "dates", "names of rows"
 EMPTY, ALMOST = "nothing", "numbers, and few words"
@@ -60,14 +60,16 @@ def _what(column: Levels) -> str | None:
     levels, many = column.levels, len(column.levels)
     if _fraction(levels) is not None:
         return NUMBERS
+    rows = int(column.counts.sum())
     if many >= MANY_WRITTEN and isinstance(levels[0], str):
-        if _all(_DATE, levels):
+        rare = many * ROWS_OF_A_LEVEL > rows
+        if rare and _all(_DATE, levels):
             return DATES
-        if _all(_NUMBER, levels) and not _all(_DIGITS, levels):
+        if rare and _all(_NUMBER, levels) and not _all(_DIGITS, levels):
             return WRITTEN
         if len(words := _words(levels)) <= FEW_WORDS and _fraction(_without(levels, words)):
             return ALMOST
-    return NAMES if many >= MANY_LEVELS and 2 * many > int(column.counts.sum()) else None
+    return NAMES if many >= MANY_LEVELS and 2 * many > rows else None
 
 
 def _all(pattern: re.Pattern[str], levels: Sequence[Level]) -> bool:

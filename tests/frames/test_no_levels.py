@@ -76,6 +76,15 @@ def test_what_may_be_levels_is(case):
     assert fit(a=values).feature_names_out_.size == len(set(values)) + 2
 
 
+@pytest.mark.parametrize("form", [DATES["ISO"], lambda i: f"{i % 28}%"])
+def test_days_and_shares_of_many_rows_are_levels(form):
+    frame = pd.DataFrame({"day": [form(i) for i in range(280)]})
+    fitted = daskglm.LogisticRegression().fit(frame, np.arange(280) // 28 % 2)
+    assert len(fitted.feature_names_out_) == 28
+    with pytest.raises(ValueError, match="column 'day' is text of"):
+        daskglm.LogisticRegression().fit(frame.iloc[:252], np.arange(252) // 28 % 2)
+
+
 def test_numbers_of_rows_are_names():
     ids = [f"{i:06}" for i in range(2 * N)]
     frame = pd.DataFrame({"id": ids, "area": [*"ab"] * N})
