@@ -377,6 +377,21 @@ def test_what_stands_in_the_way_of_a_first_fit_is_told_at_once_with_the_options_
     assert "'poisson' is a family: give --family poisson." in " ".join(done.stderr.split())
 
 
+def test_what_is_no_table_is_told_what_to_do(tmp_path):
+    out = ("--out", tmp_path / "m.json")
+    rows = PLAIN[["age", "power", "claims"]]
+    for sep, decimal in ((",", "."), (";", ",")):
+        rows.to_csv(tmp_path / "rows.csv", index=False, header=False, sep=sep, decimal=decimal)
+        done = run("fit", tmp_path / "rows.csv", *out, code=1)
+        one_error(done, "rows.csv: line 1 is ['", "put a line of names before it")
+    # a matrix as pandas writes it has numbers for names
+    rows.set_axis(range(3), axis=1).to_csv(tmp_path / "rows.csv", index=False)
+    run("fit", tmp_path / "rows.csv", "--family", "poisson", *out)
+    one_error(run("fit", tmp_path / "a.xlsx", *out, code=1), "a.xlsx is a workbook", "CSV UTF-8")
+    done = run("fit", tmp_path / "rows.csv", "--target", "0", *out, code=1)
+    one_error(done, "a classifier wants labels", "numbers are for --loss squared and --family")
+
+
 def test_text_that_is_not_utf_8_is_told_how_to_convert(tmp_path):
     data = tmp_path / "old.csv"
     data.write_bytes("größe,y\nä,1\nö,0\n".encode("cp1252"))

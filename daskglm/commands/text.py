@@ -12,6 +12,7 @@ OPTIONS = {
     "name it in numeric, or in categories": "name it in --numeric, or in --categories",
     "name it in categories": "name it in --categories",
     "Drop it;": "--drop it;",
+    "regressors and loss='squared'": "--loss squared and --family",
 }
 # Names in what is shown line up: this is the longest one of a report.
 WIDTH = len("gradient ratio")

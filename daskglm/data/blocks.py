@@ -345,7 +345,8 @@ def labels_of(y: np.ndarray, place: Place) -> tuple[tuple[Any, ...], np.ndarray]
         if (labels != np.floor(labels)).any():
             raise ValueError(
                 f"Unknown label type: continuous. {place}y has {len(labels)} different values, not "
-                "all whole numbers; a classifier wants labels of classes"
+                "all whole numbers; a classifier wants labels of classes: numbers are for "
+                "regressors and loss='squared'"
             )
     try:
         order = np.argsort(labels, kind="stable")

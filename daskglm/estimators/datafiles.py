@@ -25,6 +25,7 @@ FORMATS = ["auto", "svmlight", "csv", "parquet"]
 
 _SVMLIGHT = (".svm", ".libsvm", ".txt", ".svmlight")
 _CSV = (".csv", ".tsv")
+_WORKBOOKS = (".xlsx", ".xls", ".ods")
 _PACKED = (".gz", ".bz2", ".xz")
 # Lines of a CSV file that are compared beforehand.
 _HEAD = 3
@@ -73,6 +74,8 @@ def format_of(path: str, asked: str) -> str | None:
         return "svmlight"
     if extension in _CSV:
         return "csv"
+    if extension in _WORKBOOKS:
+        raise ValueError(f"{path} is a workbook: save its sheet as 'CSV UTF-8', or as Parquet")
     if os.path.isdir(path):
         here = os.listdir(path)
         only_csv = any(_is_of("csv", n) for n in here) and not any(
@@ -343,12 +346,18 @@ def dialect_of_files(path: str) -> Dialect:
 
 
 def _check_head(fs: Any, name: str, dialect: Dialect) -> None:
-    """Have pandas refuse rows with more values than the first line has names.
+    """Refuse a first line of numbers, and have pandas refuse rows with more values than that has.
 
-    It would take the first for an index.
+    It would take the first value for an index.
     """
     with fs.open(name, "rb", compression="infer") as file:
-        pd.read_csv(file, nrows=_HEAD, header=None, **dialect.options())
+        head = pd.read_csv(file, nrows=_HEAD, header=None, dtype=str, **dialect.options())
+    numbers = pd.to_numeric(head.iloc[0].str.replace(dialect.decimal, "."), errors="coerce")
+    if numbers.notna().all() and (numbers % 1 != 0).any():
+        raise ValueError(
+            f"{name}: line 1 is {shown(head.iloc[0].tolist())}, where names of columns are wanted: "
+            "put a line of names before it"
+        )
 
 
 def _read_again(fs: Any, name: str, kind: str) -> None:
