@@ -334,6 +334,71 @@ def test_a_file_without_a_column_is_named(kind, lacking, model, tmp_path):
         one_error(run("fit", data, *FIT, *out, code=1), f"1.{kind}", "no column 'fuel'")
 
 
+# ---- as spreadsheets write
+@pytest.mark.parametrize(
+    "way", [{"sep": ";", "decimal": ","}, {"sep": "\t"}], ids=["german", "tabs"]
+)
+def test_files_of_other_delimiters_and_decimals_are_the_same_rows(way, wanted, tmp_path):
+    data = tmp_path / ("claims.tsv" if way["sep"] == "\t" else "claims.csv")
+    PLAIN.assign(policy=CLAIMS.policy).to_csv(data, index=False, encoding="utf-8-sig", **way)
+    run("fit", data, *FIT, *TIGHT, "--drop", "policy", "--out", tmp_path / "m.json")
+    np.testing.assert_allclose(load(tmp_path / "m.json").coef_, wanted.coef_, rtol=1e-6)
+    plain, out = write(CLAIMS, tmp_path / "plain.csv"), tmp_path / "p.csv"
+    run("predict", tmp_path / "m.json", plain, "--id", "policy", "--out", out)
+    other = tmp_path / "q.csv"
+    run("predict", tmp_path / "m.json", data, "--id", "policy", "--out", other)
+    assert out.read_text() == other.read_text()
+    with data.open("a") as file:
+        file.write(way["sep"].join(["a", "gas", "True", "old", "5", "1", "1", "00001"]) + "\n")
+    done = run("fit", data, *FIT, "--drop", "policy", "--out", tmp_path / "m.json", code=1)
+    one_error(done, "column 'age'", "such as '18,0" if way["sep"] == ";" else "is none: 'old'")
+    done = run("predict", tmp_path / "m.json", data, "--out", out, code=1)
+    one_error(done, f"{data.name}, line {N + 2}, column 'age' is 'old'")
+
+
+def test_what_stands_in_the_way_of_a_first_fit_is_told_at_once_with_the_options_to_give(tmp_path):
+    frame = PLAIN.assign(
+        id=[f"P{i}" for i in range(N)], share=[f"{i / 4} %" for i in range(N)], nothing=""
+    )
+    data, out = write(frame, tmp_path / "own.csv"), ("--out", tmp_path / "m.json")
+    names = ("'id' has 300 levels", "--drop it; or name it in --categories", "'share' is text of")
+    one_error(run("fit", data, *FIT, *out, code=1), *names, "'nothing' has no value")
+    age = frame.age.where(frame.index != 7)
+    power = frame.power.where(frame.index != 9)
+    drop = ("--drop", "id", "--drop", "share", "--drop", "nothing")
+    write(frame.assign(age=age, power=power), data)
+    done = run("fit", data, *FIT, *drop, *out, code=1)
+    one_error(done, "column 'age'; so are 'power'. Drop or impute", "with --missing mean")
+    claims = frame.claims.where(frame.index != 5).astype("Int64")
+    write(frame.assign(claims=claims), data)
+    done = run("fit", data, *FIT, *drop, *out, code=1)
+    one_error(done, "y contains NaN: partition 0, row 5. Leave out such rows")
+    done = run("fit", data, "--loss", "poisson", *out, code=2)
+    assert "'poisson' is a family: give --family poisson." in " ".join(done.stderr.split())
+
+
+def test_what_is_no_table_is_told_what_to_do(tmp_path):
+    out = ("--out", tmp_path / "m.json")
+    rows = PLAIN[["age", "power", "claims"]]
+    for sep, decimal in ((",", "."), (";", ",")):
+        rows.to_csv(tmp_path / "rows.csv", index=False, header=False, sep=sep, decimal=decimal)
+        done = run("fit", tmp_path / "rows.csv", *out, code=1)
+        one_error(done, "rows.csv: line 1 is ['", "put a line of names before it")
+    # a matrix as pandas writes it has numbers for names
+    rows.set_axis(range(3), axis=1).to_csv(tmp_path / "rows.csv", index=False)
+    run("fit", tmp_path / "rows.csv", "--family", "poisson", *out)
+    one_error(run("fit", tmp_path / "a.xlsx", *out, code=1), "a.xlsx is a workbook", "CSV UTF-8")
+    done = run("fit", tmp_path / "rows.csv", "--target", "0", *out, code=1)
+    one_error(done, "a classifier wants labels", "numbers are for --loss squared and --family")
+
+
+def test_text_that_is_not_utf_8_is_told_how_to_convert(tmp_path):
+    data = tmp_path / "old.csv"
+    data.write_bytes("größe,y\nä,1\nö,0\n".encode("cp1252"))
+    done = run("fit", data, "--out", tmp_path / "m.json", code=1)
+    one_error(done, "old.csv, line 1: not UTF-8", "iconv -f WINDOWS-1252 -t UTF-8")
+
+
 # ---- types of CSV, which dask finds at the beginning
 @pytest.fixture
 def long(tmp_path, monkeypatch):

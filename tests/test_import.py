@@ -53,3 +53,31 @@ def test_what_workers_import_leaves_estimators_alone():
     assert not [
         name for name in ("sklearn", "pandas", "pyarrow", "scipy.optimize") if name in found
     ]
+
+
+@pytest.mark.slow
+def test_all_modules_are_imported_where_the_names_of_posix_are_not():
+    """As on Windows; libraries are imported before, since theirs look at the system."""
+    code = """
+import ctypes, os, pkgutil, signal, sys
+import click, dask.dataframe, distributed, numba, pandas, psutil, pyarrow.csv, sklearn.linear_model
+
+def named(name, *args, library=ctypes.CDLL, **given):
+    if name is None:
+        raise TypeError("no library without a name")
+    return library(name, *args, **given)
+
+for module, names in (
+    (os, "sched_getaffinity fork killpg getuid setsid sysconf nice getloadavg uname"),
+    (signal, "SIGHUP SIGKILL SIGUSR1 SIGQUIT SIGALRM"),
+):
+    for name in names.split():
+        delattr(module, name)
+sys.modules |= dict.fromkeys(("fcntl", "resource", "termios", "pwd", "grp"))
+ctypes.CDLL = named
+import daskglm
+for each in pkgutil.walk_packages(daskglm.__path__, "daskglm."):
+    if ".cuda" not in each.name and not each.name.endswith("__main__"):
+        __import__(each.name)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 SETTINGS = """
 import logging, signal, sys, warnings
 
@@ -69,4 +71,52 @@ daskglm.LogisticRegression().fit(X, y)
 """
     printed, errors = outputs(SETTINGS + FITS + program)
     assert set(printed.splitlines()) == {"daskglm INFO"}
+    assert errors == []
+
+
+@pytest.mark.parametrize("stream", ["None", "Told()"])
+def test_a_fit_needs_no_standard_streams(stream):
+    """Nor what they can beside writing: Airflow's log, a service of Windows has none at all."""
+    printed, errors = outputs(f"""
+import sys
+
+class Told:
+    def write(self, text):
+        kept.append(text)
+
+    def flush(self):
+        pass
+
+kept = []
+real, sys.stdout, sys.stderr = sys.stdout, {stream}, {stream}
+{SETTINGS}{FITS}
+with warnings.catch_warnings(record=True):  # Python's own hook writes them to standard error
+    daskglm.LogisticRegression(solver='lbfgs', max_iter=1).fit(X, y)
+try:
+    daskglm.LogisticRegression().fit(X, y, sample_weight=np.zeros(300))
+except ValueError as error:
+    print(type(error).__name__, [each for each in kept if "compil" not in each], file=real)
+""")
+    assert printed == "ValueError []\n"
+    assert errors == []
+
+
+def test_loggers_that_a_program_disables_stay_so_and_come_back_by_name():
+    """`disable_existing_loggers` is the default of `dictConfig`: Airflow and Django call it late."""
+    program = """
+import logging.config
+plain = {"class": "logging.StreamHandler", "stream": "ext://sys.stdout", "formatter": "line"}
+line = {"line": {"format": "%(name)s %(levelname)s"}}
+logging.config.dictConfig({"version": 1, "handlers": {"out": plain}, "formatters": line,
+                           "root": {"handlers": ["out"], "level": "INFO"}})
+daskglm.LogisticRegression().fit(X, y)
+print("disabled")
+logging.config.dictConfig({"version": 1, "handlers": {"out": plain}, "formatters": line,
+                           "loggers": {"daskglm": {"handlers": ["out"], "level": "INFO"}}})
+daskglm.LogisticRegression().fit(X, y)
+"""
+    printed, errors = outputs(SETTINGS + FITS + program)
+    before, after = printed.split("disabled\n")
+    assert before == ""
+    assert set(after.splitlines()) == {"daskglm INFO"}
     assert errors == []

@@ -80,7 +80,7 @@ def _weights(weight: Any, X: Any) -> Any:
 def _fitted(record: Record, asked: Asked) -> Any:
     """Our fitted model; raises Declined where its optimum is not proved to be near."""
     tol = 0.0 if record.exact else float(asked.model.tol)
-    ours = getattr(daskglm, record.name)(
+    ours = (record.ours or getattr(daskglm, record.name))(
         **record.parameters(asked), tol=gap_for(tol, record.has_corners(asked))
     )
     if hasattr(ours, "progress"):

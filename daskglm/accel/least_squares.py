@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from daskglm.accel.leave_one_out import LeaveOneOut
 from daskglm.accel.record import (
     FLOATS,
     VERBOSE,
@@ -90,6 +91,51 @@ RIDGE = Record(
     by_rows=(
         Rule("a solver that scikit-learn refuses or warns of for these rows", _ridge_refuses),
     ),
+)
+
+
+def _ridge_cv_parameters(asked: Asked) -> dict[str, Any]:
+    model = asked.model
+    return {
+        "alphas": np.atleast_1d(np.asarray(model.alphas, dtype=float)),
+        "fit_intercept": model.fit_intercept,
+        "each": model.alpha_per_target,
+        "store": model.store_cv_results,
+    }
+
+
+def _ridge_cv_attributes(asked: Asked, ours: Any) -> dict[str, Any]:
+    by_column = asked.model.alpha_per_target and np.ndim(asked.y) == 2
+    found = {
+        **_coefficients(asked, ours),
+        "alpha_": ours.alpha_,
+        "best_score_": np.atleast_1d(ours.best_score_) if by_column else ours.best_score_,
+    }
+    if ours.errors_ is None:
+        return found
+    errors = asked.numbers(ours.errors_)
+    return found | {"cv_results_": errors[:, 0] if np.ndim(asked.y) == 1 else errors}
+
+
+RIDGE_CV = Record(
+    name="RidgeCV",
+    ours=LeaveOneOut,
+    checks=RIDGE.checks,
+    parameters=_ridge_cv_parameters,
+    attributes=_ridge_cv_attributes,
+    exact=True,
+    by_parameters=(
+        Rule("scoring, of rows left out", lambda asked: asked.model.scoring is not None),
+        Rule("gcv_mode='svd': a decomposition of X itself", lambda a: a.model.gcv_mode == "svd"),
+        Rule("alphas that are not positive", lambda a: not np.all(np.asarray(a.model.alphas) > 0)),
+    ),
+    by_rows=(
+        Rule(
+            "no more rows than columns: scikit-learn decomposes XX'",
+            lambda asked: asked.X.shape[0] <= asked.X.shape[1],
+        ),
+    ),
+    is_search=lambda model: model.cv is not None,
 )
 
 
@@ -199,4 +245,11 @@ def _net_cv(name: str) -> Record:
     )
 
 
-RECORDS = (RIDGE, _net("Lasso"), _net("ElasticNet"), _net_cv("LassoCV"), _net_cv("ElasticNetCV"))
+RECORDS = (
+    RIDGE,
+    RIDGE_CV,
+    _net("Lasso"),
+    _net("ElasticNet"),
+    _net_cv("LassoCV"),
+    _net_cv("ElasticNetCV"),
+)

@@ -55,7 +55,7 @@ def proxy_of(
 
     @functools.wraps(original.fit)
     def fit(self: Any, *args: Any, **given: Any) -> Any:
-        if _theirs.get() or not active():
+        if _theirs.get() or not active() or record.is_search(self):
             return original.fit(self, *args, **given)
         began = time.perf_counter()
         found = answered(self, args, given)

@@ -91,6 +91,11 @@ class Record:
         Whether the class has no `tol`, or its usual solver takes no notice of it.
     has_corners : callable
         Of an `Asked`, whether the loss is of a support vector machine and has corners.
+    ours : callable, optional
+        What makes our model of `parameters` and tol; default: our class of this name.
+    is_search : callable
+        Of a model, whether scikit-learn's `fit` is a search among fits of another of the names,
+        each of which is answered for itself.
     """
 
     name: str
@@ -105,6 +110,8 @@ class Record:
     rows: Callable[[Asked], Any] = field(default=lambda asked: asked.X)
     exact: bool = False
     has_corners: Callable[[Asked], bool] = field(default=lambda asked: False)
+    ours: Callable[..., Any] | None = None
+    is_search: Callable[[Any], bool] = field(default=lambda model: False)
 
 
 def gap_for(tol: float, has_corners: bool = False) -> float:

@@ -6,6 +6,7 @@ import importlib
 import sys
 from typing import Any
 
+from daskglm.accel.elsewhere import send_as_proxies
 from daskglm.accel.proxy import proxy_of
 from daskglm.accel.table import RECORDS
 from daskglm.accel.tally import Tally
@@ -18,8 +19,9 @@ _installed: list[tuple[Any, Any]] = []
 def install(*, compare: bool = False) -> None:
     """Let our solvers answer behind scikit-learn's names, from now on and in this process.
 
-    Modules that took a class from scikit-learn before keep its own: call this first. Calling it
-    again starts the report again.
+    The names in a notebook or in the script that runs mean proxies, too. Other modules that took a
+    class from scikit-learn before keep its own: call this first. Calling it again starts the report
+    again.
 
     Parameters
     ----------
@@ -31,7 +33,8 @@ def install(*, compare: bool = False) -> None:
     _tally.clear()
     for record in RECORDS:
         original = getattr(importlib.import_module(f"sklearn.{record.folder}"), record.name)
-        proxy = proxy_of(original, record, _tally, lambda: bool(_installed), compare)
+        proxy = proxy_of(original, record, _tally, _active, compare)
+        send_as_proxies(proxy, record.name, _active)
         _installed.append((original, proxy))
     _rename(_installed)
 
@@ -47,11 +50,15 @@ def report() -> str:
     return _tally.text()
 
 
+def _active() -> bool:
+    return bool(_installed)
+
+
 def _rename(pairs: list[tuple[Any, Any]]) -> None:
-    """Put the second of each pair where a module of scikit-learn has the first."""
+    """Put the second of each pair where a module of scikit-learn or the program has the first."""
     of = {id(old): new for old, new in pairs}
     for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] == "sklearn":
+        if name == "__main__" or name.partition(".")[0] == "sklearn":
             for key, value in list(vars(module).items()):
                 if id(value) in of:
                     setattr(module, key, of[id(value)])

@@ -28,7 +28,7 @@ from daskglm.estimators.parameters import SOLVER_NAMES
 from daskglm.estimators.persistence import save
 from daskglm.estimators.svm import LinearSVC
 from daskglm.launch.machine import MAX_PER_PROCESSOR
-from daskglm.losses.table import find
+from daskglm.losses.table import LOSSES, find
 from daskglm.solvers import solver_names
 
 # Exit code: the model was saved, but it is less precise than --tol asks for.
@@ -41,11 +41,22 @@ PENALTY_OPTIONS = (
 )
 
 
+class _LossChoice(click.Choice[str]):
+    """Names of losses; those of families are an option of their own."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name, or fail with what to give instead."""
+        families = {loss.family.name for loss in LOSSES.values() if loss.family}
+        if str(value).partition("(")[0] in families - set(ESTIMATORS):
+            self.fail(f"{value!r} is a family: give --family {value}.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 @click.command()
 @click.argument("train", callback=not_blank)
 @click.option(
     "--loss",
-    type=click.Choice(list(ESTIMATORS)),
+    type=_LossChoice(list(ESTIMATORS)),
     default="logistic",
     show_default=True,
     help="Loss of the model.",

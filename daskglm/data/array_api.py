@@ -50,6 +50,13 @@ def from_library(values: Any) -> Any:
     return found
 
 
+def parameter(value: Any) -> Any:
+    """Return a parameter that is a tensor as NumPy, without dimensions as a number; or as it is."""
+    # NumPy's own are arrays of the standard, too
+    ours = isinstance(value, (np.ndarray, np.generic)) or not is_tensor(value)
+    return value if ours else from_library(value)[()]
+
+
 def in_library_of(X: Any, found: Any, *, labels: bool = False) -> Any:
     """Return a prediction in the library and on the device of X, where scikit-learn is told to.
 

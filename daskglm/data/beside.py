@@ -169,7 +169,7 @@ def float_column(values: Any, name: str, n: int, place: Place, threads: int = 1)
     if not np.isfinite(column.largest):
         i = int(np.argmin(np.isfinite(column.values)))
         kind = "NaN" if np.isnan(column.values[i]) else "infinity (inf)"
-        raise ValueError(f"{name} contains {kind}: {place.row(i)}")
+        raise ValueError(f"{name} contains {kind}: {place.row(i)}. Leave out such rows")
     return column
 
 

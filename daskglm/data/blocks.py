@@ -338,14 +338,15 @@ def labels_of(y: np.ndarray, place: Place) -> tuple[tuple[Any, ...], np.ndarray]
     codes, labels = pd.factorize(y)
     if (codes < 0).any():
         i = int(np.argmax(codes < 0))
-        raise ValueError(f"y contains NaN or None: {place.row(i)}")
+        raise ValueError(f"y contains NaN or None: {place.row(i)}. Leave out such rows")
     labels = np.asarray(labels)
     if labels.dtype.kind == "f":
         _check_label(y, labels.min(initial=0.0), labels.max(initial=0.0), place)
         if (labels != np.floor(labels)).any():
             raise ValueError(
                 f"Unknown label type: continuous. {place}y has {len(labels)} different values, not "
-                "all whole numbers; a classifier wants labels of classes"
+                "all whole numbers; a classifier wants labels of classes: numbers are for "
+                "regressors and loss='squared'"
             )
     try:
         order = np.argsort(labels, kind="stable")
@@ -363,7 +364,7 @@ def _check_label(y: np.ndarray, low: Any, high: Any, place: Place) -> None:
     if not (np.isfinite(low) and np.isfinite(high)):
         i = int(np.argmin(np.isfinite(y)))
         kind = "NaN" if np.isnan(y[i]) else "infinity (inf)"
-        raise ValueError(f"y contains {kind}: {place.row(i)}")
+        raise ValueError(f"y contains {kind}: {place.row(i)}. Leave out such rows")
 
 
 def _counts(

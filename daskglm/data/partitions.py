@@ -26,7 +26,14 @@ from daskglm.data.blocks import Block, to_block, with_order
 from daskglm.data.containers import Named, is_future, plain
 from daskglm.data.frames import refuse_category
 from daskglm.data.sparse_rows import check_csr, checked_chunk, is_sparse, to_csr
-from daskglm.data.values import CONSTANTS, Place, constant, refuse_masked, refuse_no_numbers
+from daskglm.data.values import (
+    CONSTANTS,
+    READ_FIRST,
+    Place,
+    constant,
+    refuse_masked,
+    refuse_no_numbers,
+)
 from daskglm.losses.family import Domain
 
 logger = logging.getLogger("daskglm")
@@ -170,7 +177,7 @@ def partitions(
     if isinstance(X, (list, tuple)) and len(X) and all(is_delayed(part) for part in X):
         return _from_delayed(X, given, how, named)
     if isinstance(X, str):
-        raise TypeError(f"X is the string {X!r}; read it first, e.g. with daskglm.read_svmlight")
+        raise TypeError(f"X is the string {X!r}{READ_FIRST}")
     if is_sparse(X):
         if getattr(X, "format", None) != "csr":
             logger.info(

@@ -12,7 +12,14 @@ from sklearn.utils.validation import _check_sample_weight
 from daskglm.core.arguments import shown
 from daskglm.core.device import to_host
 from daskglm.data.partitions import is_lazy, two_dimensions
-from daskglm.data.values import Place, constant, refuse_masked, refuse_no_numbers, refuse_text
+from daskglm.data.values import (
+    READ_FIRST,
+    Place,
+    constant,
+    refuse_masked,
+    refuse_no_numbers,
+    refuse_text,
+)
 
 
 def in_memory(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
@@ -52,7 +59,7 @@ def rows_of(X: Any) -> Any:
     if hasattr(X, "shape"):
         return X
     if isinstance(X, (str, Mapping)) or not (hasattr(X, "__array__") or hasattr(X, "__getitem__")):
-        hint = "; read it first, e.g. with daskglm.read_svmlight" if isinstance(X, str) else ""
+        hint = READ_FIRST if isinstance(X, str) else ""
         raise TypeError(
             f"X is {shown(X)}, a {type(X).__name__}: give an array, a sparse matrix or a "
             f"dataframe{hint}"

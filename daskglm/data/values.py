@@ -14,6 +14,11 @@ from daskglm.core.arguments import is_number, shown
 from daskglm.data.row_files import Span
 
 DATES = {"M": "dates", "m": "durations"}
+# What to do with the name of a file.
+READ_FIRST = (
+    "; a file is read first, such as by pandas.read_csv, dask.dataframe.read_parquet or "
+    "daskglm.read_svmlight"
+)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from daskglm.core.arguments import shown
+from daskglm.estimators.csv_dialect import Dialect
 from daskglm.estimators.tables import design_of_model
 from daskglm.frames.design import Design
 from daskglm.frames.terms import Factor
@@ -89,7 +90,7 @@ def _of_design(design: Design) -> Types:
 
 
 # ---- what is of another type
-def first_other(file: Any, dtypes: Mapping[str, Any]) -> str | None:
+def first_other(file: Any, dtypes: Mapping[str, Any], dialect: Dialect) -> str | None:
     """Say which value of an open CSV file is first of another type than its column; None: none is.
 
     Lines count from 1, with the first one of names.
@@ -100,16 +101,20 @@ def first_other(file: Any, dtypes: Mapping[str, Any]) -> str | None:
     if not kinds:
         return None
     line = 2
-    for rows in pd.read_csv(file, chunksize=ROWS, dtype=TEXT, usecols=list(kinds)):
-        if found := sorted(_others(rows, kinds, dtypes)):
+    options: dict[str, Any] = {"dtype": TEXT, "usecols": list(kinds), **dialect.options()}
+    for rows in pd.read_csv(file, chunksize=ROWS, **options):
+        if found := sorted(_others(rows, kinds, dtypes, dialect.decimal)):
             i, name = found[0]
             value = rows[name].iloc[i]
-            is_ = "is missing" if pd.isna(value) else f"is {shown(value)}"
+            if pd.isna(value):  # of targets alone; features may be missing
+                is_, do = "is missing", "fill it, or leave out such rows"
+            else:
+                is_ = f"is {shown(value)}"
+                do = "correct it, or fit with the column in --categories if its values are levels"
             more = ", ".join(repr(other) for _, other in found[1:])
             return (
                 f"line {line + i:,}, column {name!r} {is_}, but the first lines, or the "
-                f"rows of the fit, have {_HAVE[kinds[name]]} there: correct it, or fit with the "
-                "column in --categories if its values are levels"
+                f"rows of the fit, have {_HAVE[kinds[name]]} there: {do}"
                 + (f"; the same is true of {more}" if more else "")
             )
         line += len(rows)
@@ -117,7 +122,7 @@ def first_other(file: Any, dtypes: Mapping[str, Any]) -> str | None:
 
 
 def _others(
-    rows: Any, kinds: Mapping[str, str], dtypes: Mapping[str, Any]
+    rows: Any, kinds: Mapping[str, str], dtypes: Mapping[str, Any], decimal: str
 ) -> Iterator[tuple[int, str]]:
     """Yield the first row of each column whose value is of another type, and the column."""
     for name, kind in kinds.items():
@@ -126,7 +131,8 @@ def _others(
         if kind == "b":
             wrong = ~values.isin(_TRUE_FALSE).to_numpy(bool)
         else:
-            numbers = pd.to_numeric(values, errors="coerce").to_numpy(float, na_value=float("nan"))
+            text = values if decimal == "." else values.str.translate({46: "?", ord(decimal): "."})
+            numbers = pd.to_numeric(text, errors="coerce").to_numpy(float, na_value=float("nan"))
             wrong = numbers != numbers if kind == "f" else numbers % 1 != 0
         if kind == "f" or dtypes[name] == BOOLEANS:  # which can be missing
             wrong &= ~missing

@@ -18,11 +18,14 @@ import pyarrow as pa
 
 from daskglm.core.arguments import shown
 from daskglm.estimators import csv_columns
+from daskglm.estimators.csv_dialect import Dialect, dialect_of
 from daskglm.estimators.persistence import writable
 
 FORMATS = ["auto", "svmlight", "csv", "parquet"]
 
 _SVMLIGHT = (".svm", ".libsvm", ".txt", ".svmlight")
+_CSV = (".csv", ".tsv")
+_WORKBOOKS = (".xlsx", ".xls", ".ods")
 _PACKED = (".gz", ".bz2", ".xz")
 # Lines of a CSV file that are compared beforehand.
 _HEAD = 3
@@ -69,8 +72,10 @@ def format_of(path: str, asked: str) -> str | None:
             return "svmlight"
     if extension in _SVMLIGHT:
         return "svmlight"
-    if extension == ".csv":
+    if extension in _CSV:
         return "csv"
+    if extension in _WORKBOOKS:
+        raise ValueError(f"{path} is a workbook: save its sheet as 'CSV UTF-8', or as Parquet")
     if os.path.isdir(path):
         here = os.listdir(path)
         only_csv = any(_is_of("csv", n) for n in here) and not any(
@@ -178,8 +183,10 @@ def read_frame(
         found = files(path, kind)
         if not found:
             raise FileNotFoundError(f"no file matches {path!r}")
-        _check_head(*found[0])
+        dialect = dialect_of(*found[0])
+        _check_head(*found[0], dialect)
         more: dict[str, Any] = {"usecols": names} if names else {}
+        more |= dialect.options()
         if os.path.splitext(found[0][1])[1].lower() in _PACKED:
             more["blocksize"] = None
         if os.path.isdir(path):
@@ -232,9 +239,10 @@ def placed(path: str, kind: str, dtypes: Mapping[str, Any], partitions: int = 0)
         if kind == "svmlight":
             raise
         if kind == "csv" and any(part in said for part in csv_columns.OF_TYPES):
+            dialect = dialect_of_files(path)
             for fs, name in files(path, kind):
                 with fs.open(name, "rb", compression="infer") as file:
-                    found = csv_columns.first_other(file, dtypes)
+                    found = csv_columns.first_other(file, dtypes, dialect)
                 if found:
                     raise ValueError(f"{name}, {found}") from error
         if any(part in said for part in _OTHER_COLUMNS) and (found := _other_columns(path, kind)):
@@ -251,10 +259,11 @@ def _other_columns(path: str, kind: str) -> str | None:
     import pyarrow.parquet as pq
 
     first: list[str] | None = None
+    options = dialect_of_files(path).options() if kind == "csv" else {}
     for fs, name in files(path, kind):
         with fs.open(name, "rb", compression="infer" if kind == "csv" else None) as file:
             columns = (
-                list(pd.read_csv(file, nrows=0).columns)
+                list(pd.read_csv(file, nrows=0, **options).columns)
                 if kind == "csv"
                 else pq.read_schema(file).names
             )
@@ -327,17 +336,28 @@ def files(path: str, kind: str) -> list[tuple[Any, str]]:
 
 def _is_of(kind: str, name: str) -> bool:
     """Return whether a file in a folder is one of the data, by its name."""
-    ends = (".csv", *(f".csv{end}" for end in _PACKED)) if kind == "csv" else (".parquet", ".pq")
-    return name.lower().endswith(ends)
+    packed = tuple(f"{of}{end}" for of in _CSV for end in ("", *_PACKED))
+    return name.lower().endswith(packed if kind == "csv" else (".parquet", ".pq"))
 
 
-def _check_head(fs: Any, name: str) -> None:
-    """Have pandas refuse rows with more values than the first line has names.
+def dialect_of_files(path: str) -> Dialect:
+    """Return how CSV files are written: as the first one is."""
+    return dialect_of(*files(path, "csv")[0])
 
-    It would take the first for an index.
+
+def _check_head(fs: Any, name: str, dialect: Dialect) -> None:
+    """Refuse a first line of numbers, and have pandas refuse rows with more values than that has.
+
+    It would take the first value for an index.
     """
     with fs.open(name, "rb", compression="infer") as file:
-        pd.read_csv(file, nrows=_HEAD, header=None)
+        head = pd.read_csv(file, nrows=_HEAD, header=None, dtype=str, **dialect.options())
+    numbers = pd.to_numeric(head.iloc[0].str.replace(dialect.decimal, "."), errors="coerce")
+    if numbers.notna().all() and (numbers % 1 != 0).any():
+        raise ValueError(
+            f"{name}: line 1 is {shown(head.iloc[0].tolist())}, where names of columns are wanted: "
+            "put a line of names before it"
+        )
 
 
 def _read_again(fs: Any, name: str, kind: str) -> None:
@@ -349,16 +369,20 @@ def _read_again(fs: Any, name: str, kind: str) -> None:
             for group in range(whole.num_row_groups):
                 whole.read_row_group(group)
         return
-    _check_head(fs, name)
+    dialect = dialect_of(fs, name)
+    _check_head(fs, name, dialect)
     with fs.open(name, "rb", compression="infer") as file:
-        for _ in pd.read_csv(file, chunksize=_ROWS):
+        for _ in pd.read_csv(file, chunksize=_ROWS, **dialect.options()):
             pass
 
 
 def _reason(fs: Any, name: str, kind: str, error: BaseException) -> str:
     said = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, UnicodeError):
-        return f", line {_line_of_other_text(fs, name)}: not UTF-8 ({said})"
+        return (
+            f", line {_line_of_other_text(fs, name)}: not UTF-8 ({said}); spreadsheets save it as "
+            "'CSV UTF-8', and `iconv -f WINDOWS-1252 -t UTF-8` converts what Windows wrote"
+        )
     if isinstance(error, pd.errors.EmptyDataError):
         return ": the file is empty"
     if isinstance(error, pd.errors.ParserError):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from daskglm.data.array_api import parameter
 from daskglm.estimators.base import LinearModel
 from daskglm.estimators.fitted_data import Known
 from daskglm.fitting.config import FitConfig
@@ -50,6 +51,7 @@ def values_of(given: Any, name: str, *, zero: bool = False) -> np.ndarray:
     Raises ValueError for anything else.
     """
     kind = "numbers not below 0" if zero else "positive numbers"
+    given = parameter(given)
     try:
         items = [] if isinstance(given, (str, bytes, Mapping)) else list(given)
     except TypeError as error:

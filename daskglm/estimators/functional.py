@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from daskglm.core.arguments import is_sequence, starting_point, starting_points
+from daskglm.data.array_api import parameter
 from daskglm.estimators.any_loss import LinearClassifier, LinearRegressor
 from daskglm.estimators.families import GeneralizedLinearRegressor
 from daskglm.estimators.fit_path import fit_path
@@ -226,6 +227,7 @@ def fit(
     >>> daskglm.fit(X, y, C=0.1).report_.converged
     True
     """
+    C, alpha = parameter(C), parameter(alpha)
     other_loss = loss != "logistic"
     if family == "ordinal" and not other_loss:  # whose scale is that of classifiers
         family, loss = None, loss_of_link("logit" if link == "auto" else link).name

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from daskglm.data.array_api import parameter
 from daskglm.fitting import schema
 
 LISTED = (list, tuple, np.ndarray)
@@ -31,7 +32,7 @@ def plain(value: Any, what: str) -> Any:
 def param(name: str, value: Any) -> Any:
     """Convert a parameter to strict JSON; arrays become lists, of lists if they are matrices."""
     what = f"parameter {name!r}"
-    value = value.toarray() if sp.issparse(value) else value
+    value = value.toarray() if sp.issparse(value) else parameter(value)
     if name not in schema.LISTS or not isinstance(value, LISTED):
         return plain(value, what)
     return [

@@ -8,6 +8,7 @@ from typing import Any
 
 from daskglm.core.arguments import check_flag, is_number, is_sequence, shown
 from daskglm.core.warn import warn
+from daskglm.data.array_api import parameter
 from daskglm.penalties.config import PLAIN, PenaltyConfig
 
 # Parameters of estimators that are fields of `PenaltyConfig`; `positive` is a bound by another
@@ -40,7 +41,9 @@ def penalty_of(params: Mapping[str, Any]) -> PenaltyConfig:
     UserWarning
         Where `penalty=None` makes others without effect.
     """
-    given: dict[str, Any] = {name: params[name] for name in FIELDS if params.get(name) is not None}
+    given: dict[str, Any] = {
+        name: parameter(params[name]) for name in FIELDS if params.get(name) is not None
+    }
     if not (is_number(l1_ratio := _l1_ratio(params)) and l1_ratio == 0):
         given["l1_ratio"] = l1_ratio
     if (standardize := params.get("standardize", False)) is not False:
@@ -97,6 +100,7 @@ def l1_ratios_of(penalty: Any, given: Any) -> list[float]:
                 "1.0), from 0 (L2) to 1 (L1)"
             )
         return [1.0 if penalty == "l1" else 0.0]
+    given = parameter(given)
     ratios = list(given) if is_sequence(given) else []
     if not ratios or any(not is_number(each) or not 0.0 <= each <= 1.0 for each in ratios):
         raise ValueError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -66,7 +66,16 @@ class RegularizationPath:
     df: np.ndarray
     feature_names: tuple[str, ...] | None
     classes: np.ndarray | None
-    report_: Report = field(repr=False)
+    report_: Report
+
+    def __repr__(self) -> str:
+        gap = np.max(self.gaps)
+        return (
+            f"RegularizationPath of {len(self.alphas)} strengths, alpha from "
+            f"{self.alphas[0]:.3g} to {self.alphas[-1]:.3g}: {np.min(self.df)} to "
+            f"{np.max(self.df)} of {self.coefs.shape[1]} coefficients, "
+            f"{'gaps not all proved' if np.isnan(gap) else f'relative gaps <= {gap:.2g}'}"
+        )
 
     def plot(self, axes: Any = None, *, most_named: int = 10) -> Any:
         """Draw coefficients over the strength, the strongest penalty on the left.

@@ -224,7 +224,7 @@ def code_of(factor: Factor, value: Any) -> int:
     if coding.left_out is not None and coding.left_out[0] and factor.unseen == "error":
         raise ValueError(
             f"row has the level {shown(value)} of {factor.name!r}, which the fit has left out, so "
-            "that its effect is not known. Fit with unseen='zero' to take it for zero"
+            "that its effect is not known. Fit with schema={'unseen': 'zero'} to take it for zero"
         )
     return int(coding.codes[0])
 

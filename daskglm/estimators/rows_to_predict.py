@@ -14,6 +14,7 @@ from daskglm.core.arguments import shown
 from daskglm.estimators import csv_columns
 from daskglm.estimators.datafiles import (
     check_column,
+    dialect_of_files,
     explained,
     facts_of,
     files,
@@ -156,8 +157,10 @@ def _whole_ids(path: str, ids: Sequence[str]) -> tuple[str, ...]:
     if not ids:
         return ()
     fs, name = files(path, "csv")[0]
+    given: dict[str, Any] = {"dtype": csv_columns.TEXT, "usecols": list(ids)}
+    given |= dialect_of_files(path).options()
     with fs.open(name, "rb", compression="infer") as file:
-        head = pd.read_csv(file, nrows=ID_LINES, dtype=csv_columns.TEXT, usecols=list(ids))
+        head = pd.read_csv(file, nrows=ID_LINES, **given)
     return tuple(name for name in ids if len(head) and _changed(head[name]) is None)
 
 

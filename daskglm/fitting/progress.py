@@ -40,6 +40,7 @@ def progress_bar(
         desc=label,
         delay=delay,
         leave=bool(progress),
+        miniters=0,  # texts change where the bar does not
         bar_format="{l_bar}{bar}| {elapsed}{postfix}",
     )
     first: list[float] = []
@@ -55,12 +56,14 @@ def progress_bar(
             done = (math.log(max(first[0], 1e-300)) - math.log(max(error, 1e-300))) / span
         else:
             done = 1.0
-        bar.n = max(bar.n, round(100 * min(max(done, 0.0), 1.0)))
+        # `update` alone keeps to the delay, and knows at the end whether there is a bar to clear
         bar.set_postfix(
+            refresh=False,
             objective=f"{iteration['objective']:.6g}",
             gap=f"{iteration['relative_gap']:.1e}",
             passes=iteration["passes"],
         )
+        bar.update(max(round(100 * min(max(done, 0.0), 1.0)) - bar.n, 0))
         return callback(iteration) if callback is not None else None
 
     try:
@@ -73,4 +76,5 @@ def _interactive() -> bool:
     """Return whether somebody looks: at a terminal, or at a notebook, which has a kernel."""
     # without importing IPython, which is there already where it runs this
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return sys.stderr.isatty() or hasattr(shell, "kernel")
+    # services have no standard error, and schedulers put an object there that can only write
+    return getattr(sys.stderr, "isatty", bool)() or hasattr(shell, "kernel")

@@ -216,7 +216,7 @@ class Report:
         if self.waiting:
             rows.append(("waiting", f"{self.waiting:.0%} of the seconds, for data to be read"))
         if self.parts:
-            rows.append(("one-vs-rest", f"{len(self.parts)} problems; see .parts"))
+            rows.append(("parts", f"{len(self.parts)} problems, with a report each in .parts"))
         return rows
 
 

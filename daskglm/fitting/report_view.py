@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from daskglm.core.outcome import Iteration
 
-# Inches, of the picture in a notebook.
-SIZE = (6.4, 2.8)
+# Inches, of a figure, and of the picture on a page, whose text is to be legible on a telephone.
+SIZE, SIZE_ON_PAGE = (6.4, 2.8), (4.6, 2.6)
 BLUE, GREY = "#2563a8", "#8a94a0"
 
-# Pages with a dark ground show the table in their own colours; a picture keeps a white ground.
+# Pages with a dark ground show the table in their own colours; a picture keeps a white ground. The
+# class is named twice to outweigh the rules that JupyterLab has for all tables.
+CELL = "table.daskglm-report.daskglm-report td"
 STYLE = (
-    "table.daskglm-report td{text-align:left;vertical-align:top;padding:2px 12px 2px 0}"
-    "table.daskglm-report td:first-child{opacity:.7;white-space:nowrap}"
+    f"{CELL}{{text-align:left;vertical-align:top;padding:2px 12px 2px 0}}"
+    f"{CELL}:first-child{{opacity:.7;white-space:nowrap}}"
+    ":where(svg.daskglm-report){max-width:100%;height:auto}"
 )
 
 
@@ -33,22 +36,33 @@ def draw(history: Sequence[Iteration], axes: Any = None) -> Any:
         ) from error
     if axes is None:
         _, axes = plt.subplots(1, 2, figsize=SIZE, sharey=True, layout="constrained")
-    by_seconds, by_passes = axes
-    above = _above_the_bound(history)
-    gaps = [record["relative_gap"] for record in history]
-    columns = (
-        (by_seconds, "seconds", [record["seconds"] for record in history]),
-        (by_passes, "passes over X", [record["passes"] for record in history]),
-    )
-    for each, unit, at in columns:
-        each.plot(at, above, "o-", color=GREY, markersize=3, label="objective, above its least")
-        each.plot(at, gaps, "o-", color=BLUE, markersize=3, label="proved gap")
+    problems = _problems(history)
+    for each, unit, name in zip(
+        axes, ("seconds", "passes"), ("seconds", "passes over X"), strict=True
+    ):
+        for number, records in enumerate(problems):
+            at = [record[unit] for record in records]  # type: ignore[literal-required]
+            gaps = [record["relative_gap"] for record in records]
+            labels = ("objective", "proved gap") if number == 0 else (None, None)
+            drawn = (_above_the_bound(records), GREY, labels[0]), (gaps, BLUE, labels[1])
+            for values, colour, label in drawn:
+                each.plot(at, values, "o-", color=colour, markersize=3, label=label)
         each.set_yscale("log", nonpositive="mask")
-        each.set_xlabel(unit)
+        each.set_xlabel(name)
         each.spines[["top", "right"]].set_visible(False)
-    by_seconds.set_ylabel("relative to the optimum")
-    by_seconds.legend(frameon=False, fontsize="small")
+    axes[0].set_ylabel("above the optimum, relative")
+    axes[0].legend(frameon=False, fontsize="small", handlelength=1)
     return axes
+
+
+def _problems(history: Sequence[Iteration]) -> list[list[Iteration]]:
+    """Return the history of each of the problems that were solved one after another."""
+    found: list[list[Iteration]] = []
+    for record in history:
+        if not found or record["iteration"] <= found[-1][-1]["iteration"]:
+            found.append([])
+        found[-1].append(record)
+    return found
 
 
 def _above_the_bound(history: Sequence[Iteration]) -> list[float]:
@@ -86,10 +100,10 @@ def _picture(history: Sequence[Iteration]) -> str:
         return ""
     if len(history) < 2:
         return ""
-    figure = Figure(figsize=SIZE, layout="constrained")
+    figure = Figure(figsize=SIZE_ON_PAGE, layout="constrained")
     draw(history, figure.subplots(1, 2, sharey=True))
     text = io.StringIO()
     FigureCanvasSVG(figure).print_svg(text, metadata={"Date": None})
     svg = text.getvalue()
     # a page takes the element alone, without the declaration before it
-    return svg[svg.index("<svg") :]
+    return svg[svg.index("<svg") :].replace("<svg", '<svg class="daskglm-report"', 1)

@@ -191,7 +191,7 @@ class Design:
             if any(factor.unseen == "error" for factor in self.of_absorbed):
                 raise ValueError(
                     f"{place.row(i)} and {count - 1:,} others: {told}, so that their effects are "
-                    "not known. Fit with unseen='zero' to take such effects for zero"
+                    "not known. Fit with schema={'unseen': 'zero'} to take such effects for zero"
                 )
             warn(f"{place}{told}; their effects are taken for zero", UnseenLevelWarning)
         return rows
@@ -264,11 +264,7 @@ class Design:
                 values = np.full(raw.n, np.nan)
             if (absent := np.isnan(values)).any():
                 if np.isnan(fills[name]):
-                    i = int(np.argmax(absent))
-                    raise ValueError(
-                        f"X contains NaN: {place.row(i)}, column {name!r}. Drop or impute before "
-                        "fit, or fit with missing='mean'"
-                    )
+                    raise ValueError(_missing_error(name, raw, fills, place))
                 values = np.where(absent, fills[name], values)
             columns.append(values)
         rows = np.empty((raw.n, len(columns)), dtype)
@@ -355,4 +351,22 @@ def _warn_unseen(term: Term, coding: Coding, place: Place) -> None:
         f"{place}{coding.unseen.rows:,} rows have levels of {term.name!r} that the fit has "
         f"not seen ({', '.join(map(str, levels))}); they are taken for {taken}",
         UnseenLevelWarning,
+    )
+
+
+def _missing_error(name: str, raw: RawFrame, fills: Mapping[str, float], place: Place) -> str:
+    """Say where a column of numbers is missing, and which others are that nothing fills."""
+    also = [
+        other
+        for other, values in raw.columns.items()
+        if other != name
+        and np.isnan(fills.get(other, 0.0))
+        and not isinstance(values, Codes)
+        and np.isnan(values).any()
+    ]
+    i = int(np.argmax(np.isnan(raw.columns[name])))
+    more = f"; so are {', '.join(map(repr, also))}" if also else ""
+    return (
+        f"X contains NaN: {place.row(i)}, column {name!r}{more}. Drop or impute before fit, or fit "
+        "with schema={'missing': 'mean'}"
     )

@@ -62,7 +62,7 @@ def design_of(
             if how == "indicator" and column.missing:
                 terms.append(Indicator(name))
             numbers.append(name)
-            fills.append(_fill(name, column, how))
+            fills.append(_fill(column, how))
             small = small and column.small
     factors = {term.name: term for term in terms if isinstance(term, Factor)}
     for names in map(tuple, schema.interactions or ()):
@@ -104,12 +104,8 @@ def _check_names(schema: Schema, found: Seen) -> None:
         )
 
 
-def _fill(name: str, column: Spread, how: str) -> float:
-    if how == "error":
-        return math.nan
-    if not column.rows:
-        raise ValueError(f"column {name!r} has no value at all, and so no mean: leave it out")
-    return column.total / column.rows
+def _fill(column: Spread, how: str) -> float:
+    return math.nan if how == "error" else column.total / column.rows
 
 
 def _factor(schema: Schema, name: str, column: Levels, *, keep: bool) -> Factor:

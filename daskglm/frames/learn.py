@@ -9,13 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from daskglm.core.arguments import shown
 from daskglm.frames.read import Codes, Level, RawFrame
 from daskglm.frames.schema import Schema
 from daskglm.kernels.codes import count
-
-# Levels from which a column with one for nearly every row is a mistake. Chosen.
-MANY_LEVELS = 100
 
 
 class Levels(NamedTuple):
@@ -72,57 +68,7 @@ def together(parts: Sequence[Seen]) -> Seen:
     return Seen(sum(part.n for part in parts), columns, combinations)
 
 
-def refuse_no_levels(found: Seen, allowed: Sequence[str]) -> None:
-    """Raise ValueError for text that is no levels: numbers, or another for nearly every row.
-
-    Columns that are `allowed` have been named as levels.
-    """
-    if not found.n:
-        raise ValueError(
-            "X has no rows: Found array with 0 sample(s) while a minimum of 1 is required"
-        )
-    looked_at = {
-        name: column
-        for name, column in found.columns.items()
-        if isinstance(column, Levels) and name not in allowed
-    }
-    for name, column in looked_at.items():
-        if (number := _fraction(column.levels)) is not None:
-            raise ValueError(
-                f"column {name!r} is text that reads as numbers, such as {number!r}: name it in "
-                "numeric, or in categories if these are levels"
-            )
-    if naming := [name for name, column in looked_at.items() if _names_rows(column)]:
-        levels, others = looked_at[naming[0]].levels, ", ".join(map(repr, naming[1:]))
-        raise ValueError(
-            f"column {naming[0]!r} has {len(levels):,} levels in {found.n:,} rows, such as "
-            f"{shown(levels[0])}: it seems to name rows, or to be text. Drop it; or name it in "
-            "categories, if each level is to have a coefficient"
-            + (f". The same holds for {others}" if others else "")
-        )
-
-
 # ---- pieces
-def _names_rows(column: Levels) -> bool:
-    """Whether there are many levels, and another for more than half of the rows."""
-    many = len(column.levels)
-    return many >= MANY_LEVELS and 2 * many > int(column.counts.sum())
-
-
-def _fraction(levels: Sequence[Level]) -> str | None:
-    """Return a text that reads as a number with a fraction, if all read as numbers."""
-    found = None
-    for level in levels:
-        if not isinstance(level, str):
-            return None
-        try:
-            number = float(level)
-        except ValueError:
-            return None
-        found = found or (None if number.is_integer() else level)
-    return found
-
-
 def _of_column(column: Any) -> Levels | Spread:
     if isinstance(column, Codes):
         counts = count(column.codes, len(column.levels) + 1)

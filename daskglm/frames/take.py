@@ -16,7 +16,8 @@ from daskglm.data.partitions import have_columns, is_dask, like_partitions, with
 from daskglm.data.values import Place
 from daskglm.frames.design import Design
 from daskglm.frames.fitted import design_of
-from daskglm.frames.learn import refuse_no_levels, seen, together
+from daskglm.frames.learn import seen, together
+from daskglm.frames.no_levels import refuse_no_levels
 from daskglm.frames.read import Codes, RawFrame, is_plain, read
 from daskglm.frames.schema import Schema
 from daskglm.kernels.coded_rows import Coded

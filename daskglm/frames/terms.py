@@ -205,14 +205,14 @@ def _unseen_error(factor: Factor, column: Codes, code: int, row: str) -> str:
     if code == len(column.levels):
         return (
             f"X contains NaN: {row}, column {factor.name!r} is missing, which the fit has not "
-            "seen. Drop or impute, or fit with missing='level'"
+            "seen. Drop or impute, or fit with schema={'missing': 'level'}"
         )
     levels = factor.levels
     known = ", ".join(map(repr, levels[:8])) + (", ..." if len(levels) > 8 else "")
     return (
         f"{row}, column {factor.name!r} has the level {shown(column.levels[code])}, which the fit "
-        f"has not seen; its {len(levels):,} levels are {known}. Fit with unseen='reference' or "
-        "'zero' to take such rows"
+        f"has not seen; its {len(levels):,} levels are {known}. Fit with "
+        "schema={'unseen': 'reference'} or 'zero' to take such rows"
     )
 
 
@@ -401,7 +401,7 @@ class Interaction:
                 if self.unseen == "error":
                     raise ValueError(
                         f"{place.row(i)} has the combination {levels}, which the fit has not seen; "
-                        "fit with unseen='reference' or 'zero' to take such rows"
+                        "fit with schema={'unseen': 'reference'} or 'zero' to take such rows"
                     )
                 unseen = Unseen(int(new.sum()), (levels,))
             codes[unknown] = spare

@@ -135,6 +135,11 @@ def run_command(
 @contextlib.contextmanager
 def processes_until_interrupted() -> Iterator[Processes]:
     """Yield processes that end with the launcher; Ctrl-C and SIGTERM are ways to end it."""
+    if not hasattr(os, "killpg"):
+        raise click.UsageError(
+            "the processes of a cluster are ended by signals of POSIX, which Windows lacks: run "
+            "`dask scheduler` and `dask worker`, or this command in the Linux of Windows (WSL)"
+        )
     try:
         with signals_as_interrupt(), Processes() as running:
             yield running

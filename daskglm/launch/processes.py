@@ -33,8 +33,8 @@ MIN_LIFETIME_SECONDS = 5.0
 # Number of the option of prctl that has the kernel signal a process when its parent dies.
 PR_SET_PDEATHSIG = 1
 
-# None where the system has no such call.
-_prctl = getattr(ctypes.CDLL(None), "prctl", None)
+# None where the system has no such call; Windows does not even have a library of the process.
+_prctl = getattr(ctypes.CDLL(None), "prctl", None) if hasattr(os, "killpg") else None
 
 
 class ProcessEnded(RuntimeError):
@@ -83,7 +83,8 @@ class Process:
         )
         self.started = time.monotonic()
         if self.cpus:
-            with contextlib.suppress(psutil.NoSuchProcess):
+            # macOS binds no process
+            with contextlib.suppress(psutil.NoSuchProcess, AttributeError):
                 psutil.Process(self.popen.pid).cpu_affinity(list(self.cpus))
 
     def signal(self, number: signal.Signals) -> None:

@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from daskglm import accel
+from daskglm.accel import leave_one_out
 from daskglm.accel.proxy import only_theirs
 from daskglm.accel.record import gap_for
 
@@ -56,6 +57,17 @@ CASES = {
     "ridge of targets": (L.Ridge(alpha=np.array([1.0, 3.0])), np.c_[numbers, z]),
     "ridge of a column": (L.Ridge(), numbers[:, None]),
     "ridge by lsqr": (L.Ridge(solver="lsqr", **FINE), numbers),
+    "ridge cv": (L.RidgeCV(alphas=[0.1, 3.0, 200.0], store_cv_results=True), numbers),
+    "ridge cv of one": (L.RidgeCV(alphas=2.0, fit_intercept=False), numbers),
+    "ridge cv of targets": (L.RidgeCV(store_cv_results=True), np.c_[numbers, z]),
+    "ridge cv for each": (
+        L.RidgeCV(alphas=np.geomspace(1e-3, 1e3, 9), alpha_per_target=True),
+        np.c_[numbers, z, rng.normal(size=120)],
+    ),
+    "ridge cv of a column": (
+        L.RidgeCV(alpha_per_target=True, store_cv_results=True),
+        numbers[:, None],
+    ),
     "lasso": (L.Lasso(alpha=0.1, **FINE), numbers),
     "lasso of a column": (L.Lasso(alpha=0.1, **FINE), numbers[:, None]),
     "elastic net": (L.ElasticNet(alpha=0.1, l1_ratio=0.3, positive=True, **FINE), numbers),
@@ -69,6 +81,8 @@ CASES = {
     "huber": (L.HuberRegressor(tol=1e-8, max_iter=1000), numbers),
     "quantile": (L.QuantileRegressor(quantile=0.3, alpha=0.05), numbers),
 }
+VALUES = {"coef_", "intercept_", "scale_", "alpha_", "alphas_", "mse_path_", "classes_"}
+VALUES |= {"best_score_", "cv_results_"}
 OF_1_8 = ("l1", "mixed", "liblinear l1")
 PLAIN_LOGISTIC_CV = {"l1_ratios": (0.0,), "scoring": "accuracy", "use_legacy_attributes": True}
 
@@ -104,9 +118,7 @@ def assert_alike(ours, theirs, close=2e-4):
         assert np.shape(value) == np.shape(other[name]), name
         kinds = np.asarray(value).dtype, np.asarray(other[name]).dtype
         assert kinds[0] == kinds[1] or {kind.kind for kind in kinds} <= {"i"}, (name, kinds)
-    for name in ("coef_", "intercept_", "scale_", "alpha_", "alphas_", "mse_path_", "classes_"):
-        if name not in one:
-            continue
+    for name in one.keys() & VALUES:
         if np.asarray(one[name]).dtype.kind == "f":
             np.testing.assert_allclose(one[name], other[name], rtol=close, atol=close, err_msg=name)
         else:
@@ -121,7 +133,7 @@ def test_ours_is_scikit_learns_optimum_with_its_attributes(case):
     assert_alike(*both(model, X, y, None if case == "quantile" else weights))
 
 
-@pytest.mark.parametrize("case", ["logistic", "svc", "lasso", "poisson", "ridge"])
+@pytest.mark.parametrize("case", ["logistic", "svc", "lasso", "poisson", "ridge", "ridge cv"])
 def test_sparse_rows_are_answered(case):
     model, y = CASES[case]
     rows = sp.csr_array(np.where(np.abs(X) > 0.5, X, 0.0))
@@ -129,7 +141,9 @@ def test_sparse_rows_are_answered(case):
 
 
 @before_1_9
-@pytest.mark.parametrize("case", ["multinomial", "ridge", "lasso", "gamma", "huber", "svc"])
+@pytest.mark.parametrize(
+    "case", ["multinomial", "ridge", "ridge cv", "lasso", "gamma", "huber", "svc"]
+)
 def test_coefficients_have_the_precision_of_the_rows(case):
     model, y = CASES[case]
     assert_alike(*both(model, X.astype(np.float32), y), close=2e-3)
@@ -149,6 +163,35 @@ def test_a_search_for_c_has_scikit_learns_scores_and_layout(y):
     assert ours.score(X, y) == theirs.score(X, y)
 
 
+def test_errors_of_rows_left_out_are_those_of_fits_without_them(monkeypatch):
+    monkeypatch.setattr(leave_one_out, "RUN_BYTES", 1)  # runs of 64 rows
+    model = L.RidgeCV(alphas=[0.5, 50.0], store_cv_results=True)
+    model.fit(X, numbers, sample_weight=weights)
+    for row in (0, 70, 119):
+        kept = np.arange(120) != row
+        for alpha, error in zip(model.alphas, model.cv_results_[row], strict=True):
+            other = L.Ridge(alpha).fit(X[kept], numbers[kept], sample_weight=weights[kept])
+            missed = numbers[row] - other.predict(X[[row]])[0]
+            assert error == pytest.approx(weights[row] * missed**2, rel=1e-8)
+
+
+def test_a_row_that_decides_its_own_fit_is_scikit_learns():
+    alone = np.r_[1.0, np.zeros(119)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        L.RidgeCV().fit(X, numbers, sample_weight=alone)
+    assert "1 x FloatingPointError: a row that the fit follows" in accel.report()
+
+
+def test_folds_of_ridge_are_searched_by_scikit_learn_with_our_fits():
+    model = L.RidgeCV(alphas=[0.5, 50.0], cv=3).fit(X, numbers)
+    assert "Ridge: 7 taken" in accel.report()
+    assert "RidgeCV" not in accel.report()
+    with only_theirs():
+        theirs = L.RidgeCV(alphas=[0.5, 50.0], cv=3).fit(X, numbers)
+    assert_alike(model, theirs)
+
+
 @pytest.mark.parametrize(
     ("model", "y", "why"),
     [
@@ -156,6 +199,8 @@ def test_a_search_for_c_has_scikit_learns_scores_and_layout(y):
         (L.LogisticRegression(warm_start=True), labels, "warm_start=True"),
         (L.Lasso(precompute=X.T @ X), numbers, "a Gram matrix is given"),
         (L.Lasso(alpha=0.0), numbers, "alpha=0: no penalty"),
+        (L.RidgeCV(scoring="r2"), numbers, "scoring"),
+        (L.RidgeCV(gcv_mode="svd"), numbers, "gcv_mode='svd'"),
         (S.LinearSVC(multi_class="crammer_singer", random_state=0), three, "crammer_singer"),
         (L.QuantileRegressor(solver_options={"presolve": True}), numbers, "solver_options"),
     ],
@@ -186,6 +231,7 @@ def test_what_ours_lacks_is_scikit_learns_fit_and_told_once(model, y, why, caplo
         pytest.param(L.LogisticRegression(solver="lbfgs", l1_ratio=1.0), labels, marks=before_1_8),
         pytest.param(L.LogisticRegression(solver="liblinear"), three, marks=before_1_8),
         (L.PoissonRegressor(), -counts - 1.0),
+        (L.RidgeCV(alphas=[1.0, 0.0]), numbers),
         (L.Ridge(solver="lbfgs"), numbers),
         (S.LinearSVC(loss="hinge", dual=False), labels),
         (S.LinearSVR(dual=False), numbers),

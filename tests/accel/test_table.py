@@ -22,5 +22,5 @@ def test_the_page_has_each_name_and_each_reason(record):
 def test_a_record_is_of_a_class_there_and_here(record):
     theirs = getattr({"linear_model": linear_model, "svm": svm}[record.folder], record.name)
     assert theirs.__mro__[0].__module__.startswith("sklearn")
-    assert getattr(daskglm, record.name).__name__ == record.name
+    assert record.ours or getattr(daskglm, record.name).__name__ == record.name
     assert record.classifies == hasattr(theirs, "decision_function")

@@ -18,11 +18,16 @@ from daskglm.estimators.datafiles import format_of
         ("rows.csv.gz", "csv"),
         ("rows.parquet", "parquet"),
         ("rows.pq", "parquet"),
-        ("rows.xlsx", None),
+        ("rows.dat", None),
     ],
 )
 def test_formats_by_name(name, found):
     assert format_of(name, "auto") == found
+
+
+def test_a_workbook_is_refused_by_name():
+    with pytest.raises(ValueError, match="rows.XLSX is a workbook: save its sheet as 'CSV UTF-8'"):
+        format_of("rows.XLSX", "auto")
 
 
 def test_what_is_asked_for_counts():

@@ -1,5 +1,7 @@
 """`regularization_path`: separate fits for falling strengths, from the largest that selects none."""
 
+import dataclasses
+
 import dask.array as da
 import matplotlib
 import numpy as np
@@ -38,6 +40,15 @@ def test_columns_of_unlike_scales_are_proved_and_surveyed_once():
 
 
 # ---- what is on it
+def test_it_is_shown_in_a_line():
+    shown = repr(path())
+    assert shown.startswith("RegularizationPath of 8 strengths, alpha from ")
+    assert ": 0 to 8 of 10 coefficients, relative gaps <= " in shown
+    assert "\n" not in shown
+    unproved = dataclasses.replace(path(), gaps=np.full(8, np.nan))
+    assert "gaps not all proved" in repr(unproved)
+
+
 @pytest.mark.parametrize("l1_ratio", [0.3, 1.0])
 def test_least_squares_are_scikit_learns_path_in_one_pass(l1_ratio):
     found = path(l1_ratio=l1_ratio, n_alphas=30, eps=1e-3)

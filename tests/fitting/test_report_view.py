@@ -71,6 +71,19 @@ def test_the_view_in_html_has_the_table_and_the_picture(report):
     assert "<?xml" not in shown
 
 
+def test_problems_solved_one_after_another_have_lines_of_their_own():
+    X, y = make_problem(300, 4)
+    report = daskglm.LinearSVC().fit(X, np.digitize(X[:, 0], [-0.5, 0.5])).report_
+    assert len(report.parts) == 3
+    (above, gap), *others = np.reshape(report.plot()[1].get_lines(), (-1, 2))
+    assert len(others) == 2
+    for line in (above, gap, *np.ravel(others)):
+        assert (np.diff(line.get_xdata()) >= 0).all()
+    assert sum(len(line.get_xdata()) for line in (gap, *(each[1] for each in others))) == len(
+        report.history
+    )
+
+
 def test_text_of_the_view_is_escaped(report):
     odd = type(report)(**{**vars(report), "why": "<script>alert(1)</script>"})
     assert "<script>" not in odd._repr_html_()

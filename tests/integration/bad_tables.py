@@ -176,14 +176,16 @@ COLUMNS = [
     ),
 ]
 VALUES = [
-    Bad("text missing", at(7, "area", None), "NaN: .*row 7, column 'area'.*missing='level'"),
+    Bad("text missing", at(7, "area", None), "NaN: .*row 7, column 'area'.*'missing': 'level'"),
     Bad("text NaN", at(7, "area", np.nan), "NaN: .*row 7, column 'area'"),
     Bad("text NA", at(7, "area", pd.NA), "NaN: .*row 7, column 'area'"),
     Bad("category missing", at(7, "brand", None, "category"), "NaN: .*row 7, column 'brand'"),
     Bad("bool missing", at(7, "old", None, "boolean"), "NaN: .*row 7, column 'old'"),
     Bad("level of numbers missing", at(7, "month", np.nan, float), "NaN: .*row 7, column 'month'"),
     Bad(
-        "number NaN", at(7, "power", np.nan, float), "NaN: .*row 7, column 'power'.*missing='mean'"
+        "number NaN",
+        at(7, "power", np.nan, float),
+        "NaN: .*row 7, column 'power'.*'missing': 'mean'",
     ),
     Bad("number None", at(7, "power", None), "NaN: .*row 7, column 'power'"),
     Bad("nullable number NA", at(7, "age", pd.NA, "Int64"), "NaN: .*row 7, column 'age'"),
@@ -194,7 +196,7 @@ VALUES = [
     Bad(
         "all text missing", having(d=pd.Series([None] * 1200, dtype="str")), "NaN|no value", MEMORY
     ),
-    Bad("all numbers missing", having(power=np.nan), "NaN: .*row 0, column 'power'"),
+    Bad("all numbers missing", having(power=np.nan), "column 'power' has no value at all"),
     Bad("all objects missing", having(d=None), "NaN: .*row 0, column 'd'|no value"),
     Bad(
         "spline missing",
@@ -299,7 +301,7 @@ SCHEMAS = [
     Bad("no schema", same, "schema='month' must be a daskglm.Schema", FIT, "month"),
 ]
 LATER_ROWS = [
-    Bad("a new level", at(7, "area", "q"), "column 'area' has the level 'q'.*unseen=", LATER),
+    Bad("a new level", at(7, "area", "q"), "column 'area' has the level 'q'.*'unseen': ", LATER),
     Bad("a new category", at(7, "brand", "q"), "column 'brand' has the level 'q'", LATER),
     Bad("a new number of levels", at(7, "month", 12, int), "'month' has the level 12", LATER),
     Bad("a level that is missing", at(7, "area", None), "column 'area' is missing", LATER),

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.browser import faint, headless, opened, overflow
+
 pytestmark = pytest.mark.slow
 
 CELLS = [
@@ -56,3 +58,34 @@ def test_a_fit_that_does_not_converge_warns_in_the_cell(outputs):
     shown = _text(outputs[4])
     assert "ConvergenceWarning" in shown
     assert "max_iter" in shown
+
+
+# What JupyterLab says of tables and pictures in its outputs, in its light and its dark theme.
+LAB = """
+<!doctype html><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<style>
+body { margin: 8px; font: 13px sans-serif; color: #212121; background: white }
+body.dark { color: #f5f5f5; background: #111 }
+.common table { border-collapse: collapse; margin-left: auto; margin-right: auto; border: none }
+.common:not(.markdown) td { text-align: right; vertical-align: middle; padding: 0.5em }
+</style>
+"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_report_fits_a_telephone_and_reads_from_the_left_whatever_the_page_says(
+    outputs, tmp_path, theme
+):
+    shown = outputs[2][0]["data"]["text/html"]
+    page = tmp_path / "report.html"
+    page.write_text(f'{LAB}<body class="{theme}"><div class="common">{shown}</div>', "utf-8")
+    with headless() as browser:
+        for width in (380, 1400):
+            with opened(browser, page.as_uri(), width=width, dark=theme == "dark") as found:
+                assert overflow(found) == 0
+                assert not faint(found, "table")
+                cell = found.locator("td").first
+                assert cell.evaluate("cell => getComputedStyle(cell).textAlign") == "left"
+                drawn = found.locator("svg").bounding_box()
+                # 10 of the 331 points of its width are the size of its words
+                assert drawn["width"] * 10 / 331 > 9

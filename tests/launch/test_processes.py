@@ -7,7 +7,9 @@ import time
 
 import psutil
 import pytest
+from click.testing import CliRunner
 
+from daskglm.launch.commands import cluster
 from daskglm.launch.processes import Process, ProcessEnded, Processes, scheduler_file
 
 
@@ -92,3 +94,17 @@ def test_a_scheduler_file_does_not_replace_a_device(tmp_path):
         ):
             pass
     assert (tmp_path / "pipe").is_fifo()
+
+
+def test_where_no_process_can_be_bound_it_runs_unbound(monkeypatch):
+    monkeypatch.delattr(psutil.Process, "cpu_affinity")  # as on macOS
+    with Processes() as running:
+        running.start(Process("free", python("import time; time.sleep(60)"), os.environ, cpus=[0]))
+        assert running.running[0].popen.poll() is None
+
+
+def test_windows_is_told_what_to_run_instead(monkeypatch):
+    monkeypatch.delattr(os, "killpg")
+    done = CliRunner().invoke(cluster, ["scheduler"])
+    assert done.exit_code == 2
+    assert "which Windows lacks: run `dask scheduler`" in done.output
