@@ -195,10 +195,15 @@ SECOND_PER_EPOCH, LEAST_SECOND, MOST_SECOND, MOST_HINGE = 5.0, 200.0, 500.0, 500
 # the most that a user who says nothing allows. Chosen.
 LONG_ASCENT, HOPELESS_EPOCHS = 100, 1000.0
 # Epochs in whose time a smooth loss would be finished by Hessians, with so many of them that cost
-# their passes in epochs, or by TRON; proximal points of a hinge take so many times that. Chosen.
-FINISH_STEPS, EPOCH_PASSES, TRON_FINISH_EPOCHS, PROXIMAL_FACTOR = 4.5, 1.5, 25.0, 5.0
-# Epochs between which a rate of dual ascent is believed, at least, and the most that count. Chosen.
-SEEN_EPOCHS, RATE_WINDOW = 3, 5
+# their passes in epochs; proximal points of a hinge take so many times that. Chosen.
+FINISH_STEPS, EPOCH_PASSES, PROXIMAL_FACTOR = 4.5, 1.5, 5.0
+# Epochs that proximal points take by TRON: hinges of eight sets of text and tables took 190 to
+# 5,600 passes so, where the ascent took 0.1 to 0.4 as many epochs to its end, once 1.2 as many
+# (2026-11-29).
+PROXIMAL_TRON_EPOCHS = 3000.0
+# Epochs between which a rate of dual ascent is believed, at least, and the most that count; and
+# rounds that count where the second method is dear. Chosen.
+SEEN_EPOCHS, RATE_WINDOW, SURE_WINDOW = 3, 5, 40
 
 # ---- losses with corners
 # Passes of proximal points from the start, and Hessians that they form: 14 to 50 passes in all for

@@ -68,15 +68,14 @@ def sdca_then_newton(
         patience = 1.0
 
     saved = None if state is None or folder is None else (state, folder)
-    dual = Dual(objective, w, config_of(options), options.get("random_state", 0), saved)
+    dual = Dual(objective, w, config_of(objective, options), options.get("random_state", 0), saved)
     # a checkpoint of the second stage has no dual variables
     if state is not None and saved is None:
         return (yield from _second(objective, dual, w, math.inf))[0] or Reason.NO_PROGRESS
 
     second = _second_epochs(Workload.of(objective, tol))
     most = costs.MOST_SECOND if smooth else costs.MOST_HINGE
-    least = costs.SEEN_EPOCHS if smooth else costs.RATE_WINDOW
-    gaps: list[float] = []
+    pace = _Pace(smooth, is_dear=second >= costs.PROXIMAL_TRON_EPOCHS)
     ascent = sdca(objective, w, tol=tol, dual=dual, state=state, **options)
     above = 0  # rounds in turn whose value is above that of w = 0
     again = False  # whether the second stage was given up
@@ -91,17 +90,15 @@ def sdca_then_newton(
             return reason or Reason.NO_PROGRESS
         yield iterate
         point = iterate.point
-        if point.certify is None and not gaps:  # the start, of which no gap is known
+        if point.certify is None and not pace.gaps:  # the start, of which no gap is known
             continue
 
-        gaps.append(float(point.gap or 0.0) / max(abs(point.value), np.finfo(float).tiny))
+        pace.meet(point, dual.plan.epochs)
         above = 0 if point.value <= dual.at_zero else above + 1
-        # no rate is known of the first ones
-        seen = min(len(gaps) - 1, costs.RATE_WINDOW)
-        left = iterations_left(gaps, tol, seen) if seen >= least else 0.0
+        left = pace.left(tol)
         lost = above >= costs.LOST_ROUNDS
-        if again and len(gaps) >= costs.LONG_ASCENT:
-            lately = iterations_left(gaps, tol, costs.LONG_ASCENT // 2)
+        if again and len(pace.gaps) >= costs.LONG_ASCENT:
+            lately = iterations_left(pace.gaps, tol, costs.LONG_ASCENT // 2)
             lost = allowed = lately > costs.HOPELESS_EPOCHS
         if allowed and (lost or left > patience * second):
             passes = min(max(costs.SECOND_PER_EPOCH * left, costs.LEAST_SECOND), most)
@@ -113,6 +110,40 @@ def sdca_then_newton(
                 return reason
             # it took more than the epochs it was to save: the ascent resumes from where it was
             allowed, again = False, smooth
+
+
+class _Pace:
+    """The relative gaps of an ascent, and how many epochs it has left by how they fall.
+
+    Parameters
+    ----------
+    smooth : bool
+        Whether the loss is.
+    is_dear : bool
+        Whether the second method is, for which the rate must be sure.
+    """
+
+    def __init__(self, smooth: bool, *, is_dear: bool) -> None:
+        self.smooth = smooth
+        self.window = costs.SURE_WINDOW if is_dear else costs.RATE_WINDOW
+        self.gaps: list[float] = []
+        self.epochs: list[int] = []
+
+    def meet(self, point: Point, epochs: int) -> None:
+        """Take the gap of a round of so many epochs.
+
+        That of a loss with corners rises where rows that were passed over are met again.
+        """
+        gap = float(point.gap or 0.0) / max(abs(point.value), np.finfo(float).tiny)
+        self.gaps.append(gap if self.smooth or not self.gaps else min(gap, self.gaps[-1]))
+        self.epochs.append(epochs)
+
+    def left(self, tol: float) -> float:
+        """Return the epochs that are left; none while no rate is known, as of the first ones."""
+        seen = min(len(self.gaps) - 1, self.window)
+        if seen < (costs.SEEN_EPOCHS if self.smooth else self.window):
+            return 0.0
+        return iterations_left(self.gaps, tol, seen) * sum(self.epochs[-seen:]) / seen
 
 
 def tron_then_newton(
@@ -215,9 +246,9 @@ def _second_epochs(workload: Workload) -> float:
     if workload.smooth:
         passes = min(newton_from_here(workload, 1.0), workload.tron_passes)
         return passes / workload.epoch
-    epochs = costs.TRON_FINISH_EPOCHS
-    if workload.n_features <= costs.LARGEST_HESSIAN or workload.blocks:
-        epochs = costs.FINISH_STEPS * (1.0 + workload.gram / costs.EPOCH_PASSES)
+    if workload.n_features > costs.LARGEST_HESSIAN and not workload.blocks:
+        return costs.PROXIMAL_TRON_EPOCHS
+    epochs = costs.FINISH_STEPS * (1.0 + workload.gram / costs.EPOCH_PASSES)
     return costs.PROXIMAL_FACTOR * epochs
 
 

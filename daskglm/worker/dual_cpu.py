@@ -26,6 +26,10 @@ from daskglm.losses.base import Law
 from daskglm.worker.local_epochs import Run
 from daskglm.worker.schedule import Group, bucket_rows, groups_of
 
+# Share of the spread of projected gradients over all rows from which those of rows that are awake
+# tell little of the others. Chosen.
+AWAKE = 0.1
+
 Pieces = list[tuple[int, int, int]]
 
 
@@ -56,6 +60,8 @@ class OnThreads:
         self.rows = sum(part.n_rows for part in facts)
         self.bucket = bucket_rows(self.rows, sum(part.nbytes for part in facts))
         self.limits = (-np.inf, np.inf)
+        self.spread = np.inf  # of projected gradients, when all rows were met last
+        self.all_awake = True
         self.groups: dict[Any, list[Group]] = {}
 
     def close(self) -> None:
@@ -66,7 +72,7 @@ class OnThreads:
 
     def wake(self, caches: Sequence[Any]) -> None:
         """Make all rows active that shrinking had left out."""
-        self.limits = (-np.inf, np.inf)
+        self.limits, self.all_awake = (-np.inf, np.inf), True
         for m in caches:
             m.dual.asleep[:] = 0
 
@@ -162,6 +168,11 @@ class OnThreads:
         low = min(run.low for run in runs)
         high = max(run.high for run in runs)
         self.limits = (low if low < 0 else -np.inf, high if high > 0 else np.inf)
+        spread = max(high, 0.0) - min(low, 0.0)
+        if self.all_awake:
+            self.spread, self.all_awake = spread, False
+        elif spread <= AWAKE * self.spread:
+            self.wake(caches)
         return {
             "change": sum((run.change for run in runs[1:]), runs[0].change),
             "squares": sum(float(run.change @ run.change) for run in runs)
