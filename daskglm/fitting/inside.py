@@ -15,8 +15,8 @@ from daskglm.losses.links import Link
 from daskglm.losses.table import LOSSES
 from daskglm.objectives.primal import Objective
 
-# Shares of the half of the domain, or of the best constant's distance from its end, that margins are
-# to be inside by. A smaller one is tried where a larger one leads nowhere. Chosen.
+# Shares of the half of the domain, or of the best constant's distance from its end, that margins
+# are to be inside by. A smaller one is tried where a larger one leads nowhere. Chosen.
 SHARES = (0.5, 0.1, 0.01, 0.001)
 # How far margins may go where the domain has no end, in sizes of margins. Chosen.
 REACH = 1e3
