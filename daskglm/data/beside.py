@@ -12,7 +12,7 @@ import numpy as np
 from daskglm.core.device import on_device, to_host
 from daskglm.core.summation import AT_ONCE
 from daskglm.data.containers import plain
-from daskglm.data.values import Place, refuse_masked, refuse_no_numbers, refuse_text
+from daskglm.data.values import Place, refuse_masked, refuse_names, refuse_no_numbers, refuse_text
 
 # Largest size of a target or an offset: their squares are finite, and sums of 1e9 of them near it.
 LARGEST_NUMBER = 1e154
@@ -143,6 +143,7 @@ def column_of(values: Any, name: str, n: int, place: Place) -> np.ndarray:
     if values.ndim != 1:
         raise ValueError(f"{place}{name} should be a 1d array, got shape {values.shape}")
     if len(values) != n:
+        refuse_names(values, name)
         raise ValueError(
             f"{place}X has {n} rows but {name} has {len(values)}: they must be cut at the same rows"
         )

@@ -26,7 +26,14 @@ from daskglm.data.blocks import Block, to_block, with_order
 from daskglm.data.containers import Named, is_future, plain
 from daskglm.data.frames import refuse_category
 from daskglm.data.sparse_rows import check_csr, checked_chunk, is_sparse, to_csr
-from daskglm.data.values import CONSTANTS, Place, constant, refuse_masked, refuse_no_numbers
+from daskglm.data.values import (
+    CONSTANTS,
+    Place,
+    constant,
+    refuse_masked,
+    refuse_names,
+    refuse_no_numbers,
+)
 from daskglm.losses.family import Domain
 
 logger = logging.getLogger("daskglm")
@@ -201,6 +208,7 @@ def partitions(
                 "of X"
             )
         if values is not None and np.shape(values)[:1] != X.shape[:1]:
+            refuse_names(values, name)
             same_length(len(values), X.shape[0], name)
     return Partitions((X, *given.values()), list, columns, **how)
 
