@@ -8,7 +8,7 @@ import click
 
 from daskglm.commands.text import one_line
 from daskglm.commands.values import by_name, each_once, once
-from daskglm.frames.schema import BASES, ERROR, OF_FACTORS, OF_NUMBERS, UNSEEN, schema_of
+from daskglm.frames.choices import BASES, ERROR, OF_FACTORS, OF_NUMBERS, UNSEEN
 
 # Columns that options name: with a role beside the features, and others.
 ROLES = ("offset", "exposure", "sample_weight")
@@ -114,6 +114,8 @@ def schema_in(options: dict[str, Any]) -> dict[str, Any] | None:
     """Return what is said of columns as a schema; a usage error if it contradicts itself."""
     given = {name: options[name] for name in OF_SCHEMA if options[name]}
     given = {name: list(v) if isinstance(v, tuple) else v for name, v in given.items()}
+    from daskglm.frames.schema import schema_of  # which imports scikit-learn
+
     try:
         schema_of(given)
     except (TypeError, ValueError) as error:

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from daskglm.core.arguments import shown
+from daskglm.frames.choices import BASES
+from daskglm.frames.columns import Level
 from daskglm.frames.design import Design, Numbers
 from daskglm.frames.learn import Levels, Seen, Spread
-from daskglm.frames.read import Level
-from daskglm.frames.schema import BASES, Schema
+from daskglm.frames.schema import Schema
 from daskglm.frames.terms import CUBIC, Basis, Factor, Indicator, Interaction, Term
 
 

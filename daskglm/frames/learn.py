@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from daskglm.core.arguments import shown
-from daskglm.frames.read import Codes, Level, RawFrame
+from daskglm.frames.columns import Codes, Level, RawFrame
 from daskglm.frames.schema import Schema
 from daskglm.kernels.codes import count
 

@@ -8,15 +8,15 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from daskglm.core.arguments import check_choice, check_whole, shown
-
-UNSEEN = ("error", "reference", "zero")
-ALIASED = ("drop", "error")
-ERROR = "error"
-# Ways to take missing values, of factors and of numbers.
-OF_FACTORS, OF_NUMBERS = ("level",), ("mean", "indicator")
-BASES = ("first", "most_frequent")
-# Powers, and columns of a spline, at most: more are a mistake. Chosen.
-MOST_COLUMNS = 100
+from daskglm.frames.choices import (
+    ALIASED,
+    BASES,
+    ERROR,
+    MOST_COLUMNS,
+    OF_FACTORS,
+    OF_NUMBERS,
+    UNSEEN,
+)
 
 
 class Schema(BaseEstimator):

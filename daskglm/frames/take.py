@@ -14,10 +14,11 @@ from daskglm.data.containers import Named
 from daskglm.data.loading import compute_here
 from daskglm.data.partitions import have_columns, is_dask, like_partitions, with_constants
 from daskglm.data.values import Place
+from daskglm.frames.columns import Codes, RawFrame
 from daskglm.frames.design import Design
 from daskglm.frames.fitted import design_of
 from daskglm.frames.learn import refuse_no_levels, seen, together
-from daskglm.frames.read import Codes, RawFrame, is_plain, read
+from daskglm.frames.read import is_plain, read
 from daskglm.frames.schema import Schema
 from daskglm.kernels.coded_rows import Coded
 
