@@ -61,6 +61,11 @@ def read(
         return RawFrame(len(frame), dict(zip(names, pool.map(one, names), strict=True)))
 
 
+def is_text_view(dtype: Any) -> bool:
+    """Return whether a dtype is Arrow's views of text, of which pandas tells no kind."""
+    return isinstance(dtype, pd.ArrowDtype) and pa.types.is_string_view(dtype.pyarrow_dtype)
+
+
 def is_plain(dtype: Any) -> bool:
     """Return whether a column of this dtype is numbers without a look at its values."""
     if not pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_complex_dtype(dtype):
@@ -74,6 +79,8 @@ def _column(column: Any, name: str, factor: bool | None, place: Place) -> Any:
     where = f"{place}column {name!r}"
     if isinstance(column.dtype, pd.SparseDtype):
         column = column.sparse.to_dense()
+    if is_text_view(column.dtype):
+        column = pd.Series(pa.array(column).cast(pa.string()), dtype=pd.ArrowDtype(pa.string()))
     dtype = column.dtype
     refuse_times(dtype, where)
     if isinstance(dtype, pd.CategoricalDtype):

@@ -18,7 +18,7 @@ from daskglm.frames.columns import Codes, RawFrame
 from daskglm.frames.design import Design
 from daskglm.frames.fitted import design_of
 from daskglm.frames.learn import refuse_no_levels, seen, together
-from daskglm.frames.read import is_plain, read
+from daskglm.frames.read import is_plain, is_text_view, read
 from daskglm.frames.schema import Schema
 from daskglm.kernels.coded_rows import Coded
 
@@ -77,6 +77,8 @@ def has_levels(X: Any, beside: Mapping[str, Any], schema: Schema) -> bool:
 
 def _is_old(dtype: Any) -> bool:
     """Return whether a column is taken as numbers where no other column wants a design."""
+    if is_text_view(dtype):
+        return False
     return is_plain(dtype) or getattr(dtype, "kind", "O") in "bMmc"
 
 

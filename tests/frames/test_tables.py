@@ -541,3 +541,18 @@ def test_dictionaries_of_arrow_may_have_nulls_and_levels_twice(levels, found):
     )
     assert sorted(one.feature_names_out_) == sorted(f"d[{level}]" for level in found.split())
     np.testing.assert_array_equal(one.coef_, other.coef_)
+
+
+def test_views_of_text_are_text():
+    """pandas has no kind for them, and refuses to tell one."""
+    text = [["a", None, "b"][k % 3] for k in range(len(TABLE))]
+    views = pd.Series(pd.arrays.ArrowExtensionArray(pa.array(text, pa.string_view())))
+    how = {"family": "poisson", "schema": {"missing": "level"}}
+    one, other = (
+        daskglm.fit(pd.DataFrame({"d": each, "x": TABLE["power"]}), TABLE.claims, **how)
+        for each in (views, pd.Series(text, dtype="str"))
+    )
+    assert one.feature_names_out_.tolist() == other.feature_names_out_.tolist()
+    np.testing.assert_array_equal(one.coef_, other.coef_)
+    table = pd.DataFrame({"d": views, "x": TABLE["power"]})
+    np.testing.assert_array_equal(one.predict(table), other.predict(table))
