@@ -33,8 +33,8 @@ class Schema(BaseEstimator):
     numeric : sequence of str, optional
         Columns of text or categories that are numbers.
     base : "first", "most_frequent", or dict of column to level, optional
-        Level of each factor that has no coefficient. Default: with a penalty all levels have one,
-        without one the first has none.
+        Level of each factor that has no coefficient; its text is enough. Default: with a penalty
+        all levels have one, without one the first has none.
     missing : "error", "level", "mean", "indicator", several of these, or dict of column to one
         What is done with missing values: a level of its own for factors; the mean of the column for
         numbers, with "indicator" beside a coefficient of the rows that miss it. Default: an error.
