@@ -129,10 +129,10 @@ def roles_in(options: dict[str, Any], kind: str) -> dict[str, str]:
 
 def schema_in(options: dict[str, Any]) -> dict[str, Any] | None:
     """Return what is said of columns as a schema; a usage error if it contradicts itself."""
-    given = {name: options[name] for name in OF_SCHEMA if options[name]}
-    given = {name: list(v) if isinstance(v, tuple) else v for name, v in given.items()}
     from daskglm.frames.schema import schema_of  # which imports scikit-learn
 
+    given = {name: options[name] for name in OF_SCHEMA if options[name]}
+    given = {name: list(v) if isinstance(v, tuple) else v for name, v in given.items()}
     try:
         schema_of(given)
     except (TypeError, ValueError) as error:

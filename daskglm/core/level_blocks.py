@@ -136,8 +136,9 @@ class PairKeys:
         sizes, pairs = found.sizes, []
         for (a, b), keys in zip(couples(factors), self.keys, strict=True):
             m, q = sizes[a], sizes[b]
-            once, first = np.unique(keys >> 1, return_index=True)
-            rows, indices = np.divmod(once, q + 1)
+            once = keys >> 1  # that of a row with weight is before one without
+            first = np.append(True, once[1:] != once[:-1])[: len(once)]
+            rows, indices = np.divmod(once[first], q + 1)
             alone = np.zeros(m + q, bool)
             alone[rows[(rows < m) & (indices == q)]] = True
             alone[m + indices[(rows == m) & (indices < q)]] = True
