@@ -385,12 +385,25 @@ def test_info_tells_damage_of_what_it_shows(tmp_path, damage):
     one_error(run("info", tmp_path / "m.json", code=1), "m.json is damaged: ")
 
 
-def test_info_imports_no_estimator(tmp_path):
-    daskglm.save(daskglm.LogisticRegression().fit(np.eye(4), [0, 1, 0, 1]), tmp_path / "m.json")
+@pytest.mark.parametrize("kind", ["numbers", "table"])
+def test_info_imports_no_estimator(kind, tmp_path):
+    X = np.eye(40)
+    if kind == "table":
+        X = pd.DataFrame({"area": [*"abcd"] * 10, "x": np.arange(40.0), "z": np.arange(40.0) % 7})
+        schema = {
+            "splines": {"x": 4},
+            "interactions": [("area", "z")],
+            "categories": ["z"],
+            "unseen": "zero",
+        }
+        model = daskglm.LogisticRegression(schema=schema)
+    else:
+        model = daskglm.LogisticRegression()
+    daskglm.save(model.fit(X, [0, 1] * 20), tmp_path / "m.json")
     code = (
         "import sys; from daskglm.cli import main\n"
         f"main(['info', {str(tmp_path / 'm.json')!r}], standalone_mode=False)\n"
-        "print({'scipy', 'sklearn', 'pandas', 'numba', 'dask'} & set(sys.modules))"
+        "print({'scipy', 'sklearn', 'pandas', 'pyarrow', 'numba', 'dask'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "set()"

@@ -164,6 +164,33 @@ def test_a_feature_may_be_an_identifier(model, tmp_path):
     assert found.years.tolist() == CLAIMS.years.tolist()
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_all_that_a_schema_has_of_features_can_be_said(kind, tmp_path):
+    data, out = write(PLAIN, tmp_path / f"d.{kind}"), tmp_path / "m.json"
+    given = (
+        *("--base", "area=b", "--base", "power=6", "--base", "new=True", "--categories", "power"),
+        *("--missing", "area=level", "--missing", "age=mean", "--aliased", "error"),
+        *("--interactions", "area,fuel", "--interactions", "fuel,power", "--splines", "age=4"),
+    )
+    run("fit", data, *FIT, *TIGHT, *given, "--out", out)
+    found = load(out)
+    assert set(found.schema) | {"numeric", "absorb", "polynomials", "unseen", "min_count"} | {
+        *("exposure", "offset", "sample_weight", "clusters")
+    } == set(daskglm.Schema().get_params())
+    names = found.feature_names_out_.tolist()
+    assert not {"area[b]", "power[6]", "new[True]"} & set(names)
+    assert {"area[a]", "power[4]", "new[False]"} <= set(names)
+    levels = {"area": "b", "power": 6, "new": True}
+    schema = {**found.schema, "base": levels, "interactions": [("area", "fuel"), ("fuel", "power")]}
+    same = daskglm.PoissonRegressor(tol=1e-12, schema=schema).fit(PLAIN, "claims", exposure="years")
+    assert same.feature_names_out_.tolist() == names
+    np.testing.assert_allclose(found.coef_, same.coef_, rtol=1e-6, atol=1e-9)
+    run("fit", data, *FIT, "--polynomials", "age=3", "--out", out)
+    assert load(out).schema == {"polynomials": {"age": 3}}
+    message = run("fit", data, *FIT, "--base", "area=z", "--out", out, code=1).stderr
+    assert "base={'area': 'z'}: 'area' has the levels 'a', 'b'" in message
+
+
 def test_the_schema_is_that_of_the_options(tmp_path):
     frame = PLAIN.assign(fuel=PLAIN.fuel.where(PLAIN.age > 20), age=PLAIN.age.where(PLAIN.age > 25))
     frame.loc[5, "area"] = "odd"
@@ -511,7 +538,21 @@ def test_columns_that_are_not_there_are_named(model, tmp_path):
         (("--categories", " "), "it is empty"),
         (("--min-count", "0"), "0 is not in the range"),
         (("--unseen", "drop"), "'drop' is not one of"),
-        (("--base", "last"), "'last' is not one of"),
+        (("--base", "last"), "'last' is not NAME=LEVEL, nor one of first, most_frequent"),
+        (("--base", "first", "--base", "area=a"), "'first' is not NAME=LEVEL"),
+        (("--base", "first", "--base", "most_frequent"), "it is given 2 times"),
+        (("--base", "area=a", "--base", "area=b"), "'area' is given twice"),
+        (("--base", "area="), "'area=' is not NAME=LEVEL"),
+        (("--missing", "area=drop"), "missing['area']='drop' is not one of"),
+        (("--missing", "some"), "'some' is not NAME=WAY, nor one of error, level, mean"),
+        (("--splines", "age"), "'age' is not NAME=N with a whole number"),
+        (("--splines", "age=4.5"), "'age=4.5' is not NAME=N with a whole number"),
+        (("--splines", "age=2"), "splines['age']"),
+        (("--polynomials", "age=1000"), "polynomials['age']=1000 is above"),
+        (("--interactions", "area"), "'area' is not NAME,NAME"),
+        (("--interactions", "area,"), "'area,' is not NAME,NAME"),
+        (("--aliased", "keep"), "'keep' is not one of"),
+        (("--format", "svmlight", "--splines", "a=3"), "--splines is for columns, of CSV or"),
         (("--format", "svmlight", "--categories", "a"), "--categories names a column, of CSV or"),
         (("--format", "svmlight", "--missing", "mean"), "--missing is for columns, of CSV or"),
         (("--format", "svmlight", "--sample-weight", "a"), "--sample-weight names a column"),

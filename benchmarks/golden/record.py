@@ -6,14 +6,13 @@ import hashlib
 import importlib.metadata
 import math
 import platform
-import sys
 import warnings
 from typing import Any
 
 import numpy as np
-from numba.core.registry import cpu_target
 
 from benchmarks.golden.cases import Case, fits
+from daskglm.system.warmed import target
 
 # Relative differences of objectives that another order of sums may make; counts are exact.
 SAME_OBJECTIVE = 1e-12
@@ -21,15 +20,9 @@ SAME_BOUND = 1e-9  # bounds are differences of objectives, of more rounding
 
 
 def machine() -> dict[str, str]:
-    """Return what bits of coefficients depend on: the processor, as LLVM sees it, and versions."""
-    versions = {name: importlib.metadata.version(name) for name in ("numba", "numpy", "scipy")}
-    system = cpu_target.target_context.codegen().magic_tuple()
-    return {
-        "processor": " ".join(map(str, system)),
-        "python": ".".join(map(str, sys.version_info[:3])),
-        "system": platform.system(),
-        **versions,
-    }
+    """Return what bits of coefficients depend on: what machine code does, and other versions."""
+    versions = {name: importlib.metadata.version(name) for name in ("numpy", "scipy")}
+    return {**target(), "system": platform.system(), **versions}
 
 
 def record(case: Case, seed: int) -> dict[str, Any]:

@@ -7,15 +7,25 @@ from typing import Any
 import click
 
 from daskglm.commands.text import one_line
-from daskglm.commands.values import by_name, each_once, once
-from daskglm.frames.schema import BASES, ERROR, OF_FACTORS, OF_NUMBERS, UNSEEN, schema_of
+from daskglm.commands.values import (
+    by_name,
+    each_once,
+    once,
+    one_or_by_name,
+    together,
+    wholes_by_name,
+)
+from daskglm.frames.choices import ALIASED, BASES, ERROR, OF_FACTORS, OF_NUMBERS, UNSEEN
 
 # Columns that options name: with a role beside the features, and others.
 ROLES = ("offset", "exposure", "sample_weight")
 OF_COLUMNS = ("label", "drop", "ids", "penalty_factor", "lower_bounds", "upper_bounds")
 
 # Options of `fit` that are parameters of the schema; the first two name columns.
-OF_SCHEMA = ("absorb", "categories", "numeric", "missing", "unseen", "min_count", "base")
+OF_SCHEMA = (
+    *("absorb", "categories", "numeric", "missing", "unseen", "min_count", "base"),
+    *("splines", "polynomials", "interactions", "aliased"),
+)
 
 
 # ---- options
@@ -40,8 +50,8 @@ def beside_rows(command: Any) -> Any:
 def of_tables(command: Any) -> Any:
     """Add the options that say how columns become coefficients."""
     for name, choices, what in (
-        ("base", BASES, "Level of each factor that has no coefficient; default: none, or without a "
-         "penalty the first"),
+        ("aliased", ALIASED, "What is done without a penalty with columns that depend on others; "
+         "default: drop"),
         ("unseen", UNSEEN, "What a level is taken for at predict that the fit has not seen; "
          "default: error"),
     ):  # fmt: skip
@@ -50,22 +60,29 @@ def of_tables(command: Any) -> Any:
     command = click.option(
         "--min-count", type=click.IntRange(min=1), help="Levels of fewer rows share a coefficient."
     )(command)
-    ways = click.Choice((ERROR, *OF_FACTORS, *OF_NUMBERS))
-    for name, of, what in (
-        ("missing", ways, "What is done with missing values: level gives those of a factor a "
+    ways = (ERROR, *OF_FACTORS, *OF_NUMBERS)
+    for name, form, callback, what in (
+        ("interactions", "NAME,NAME", together, "Factors whose combinations have coefficients"),
+        ("polynomials", "NAME=N", wholes_by_name, "Powers up to N of a column of numbers"),
+        ("splines", "NAME=N", wholes_by_name, "Spline of N coefficients of a column of numbers"),
+        ("base", f"{'|'.join(BASES)}|NAME=LEVEL", one_or_by_name(BASES, "LEVEL"),
+         "Level of each factor, or of one, that has no coefficient; default: none, or without a "
+         "penalty the first"),
+        ("missing", f"{'|'.join(ways)}|NAME=WAY", one_or_by_name(ways, "WAY", several=True),
+         "What is done with missing values, of one column or all: level gives those of a factor a "
          "coefficient, mean fills numbers, indicator fills them and has a coefficient, too; "
          "default: error"),
-        ("drop", None, "Column that is not used"),
-        ("numeric", None, "Column that is numbers whatever its type"),
-        ("absorb", None, "Column of levels whose effects have no penalty and are not reported"),
-        ("categories", None, "Column that is levels although it has numbers"),
+        ("drop", "COLUMN", each_once, "Column that is not used"),
+        ("numeric", "COLUMN", each_once, "Column that is numbers whatever its type"),
+        ("absorb", "COLUMN", each_once,
+         "Column of levels whose effects have no penalty and are not reported"),
+        ("categories", "COLUMN", each_once, "Column that is levels although it has numbers"),
     ):  # fmt: skip
         command = click.option(
             f"--{name}",
-            type=of,
-            metavar=None if of else "COLUMN",
+            metavar=form,
             multiple=True,
-            callback=each_once,
+            callback=callback,
             help=f"{what}; may be repeated.",
         )(command)
     return command
@@ -112,6 +129,8 @@ def roles_in(options: dict[str, Any], kind: str) -> dict[str, str]:
 
 def schema_in(options: dict[str, Any]) -> dict[str, Any] | None:
     """Return what is said of columns as a schema; a usage error if it contradicts itself."""
+    from daskglm.frames.schema import schema_of  # which imports scikit-learn
+
     given = {name: options[name] for name in OF_SCHEMA if options[name]}
     given = {name: list(v) if isinstance(v, tuple) else v for name, v in given.items()}
     try:

@@ -246,8 +246,7 @@ def _parts_of(gram: np.ndarray, blocks: LevelBlocks, scale: float, size: int) ->
     slots, at = scale * gram[tops[-1] :].ravel(), 0
     for (a, b), pairs in zip(couples(blocks.factors), blocks.pairs, strict=True):
         values = slots[at : at + len(pairs.indices)]
-        shape = sizes[a], sizes[b]
-        sparse[a][b] = sp.csr_array((values, pairs.indices, pairs.indptr), shape=shape)
+        sparse[a][b] = pairs.matrix(values, sizes[b])
         alone[a][b] = pairs.alone
         at += len(values)
     rows = [scale * gram[top : top + m] for top, m in zip(tops, sizes, strict=False)]

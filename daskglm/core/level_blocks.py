@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,11 +23,22 @@ class Pairs:
     alone : (m + q,) array of bool
         Which levels a row with weight has without one of the other factor: of the first, then of
         the second.
+    idle : array of bool, optional
+        Of each of `indices`, whether no row with weight has the pair; default: some row has each.
     """
 
     indptr: np.ndarray
     indices: np.ndarray
     alone: np.ndarray
+    idle: np.ndarray | None = None
+
+    def matrix(self, values: np.ndarray, columns: int) -> sp.csr_array:
+        """Return the matrix of these values, without the pairs that no row with weight has."""
+        indptr, indices = self.indptr, self.indices
+        if self.idle is not None:
+            indptr = np.append(0, np.cumsum(~self.idle))[indptr]
+            values, indices = values[~self.idle], indices[~self.idle]
+        return sp.csr_array((values, indices, indptr), shape=(len(indptr) - 1, columns))
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +114,8 @@ class PairKeys:
     keys : tuple of int64 arrays
         Of each two of the factors, in the order of `couples`: the level of the first, times one
         more than the levels of the second, plus the level of the second; ascending. A row without
-        a level of one, that weighs something, counts as of a level after all of that.
+        a level of one, that weighs something, counts as of a level after all of that. All that
+        twice, and one more for a row without weight.
     """
 
     keys: tuple[np.ndarray, ...]
@@ -123,12 +136,16 @@ class PairKeys:
         sizes, pairs = found.sizes, []
         for (a, b), keys in zip(couples(factors), self.keys, strict=True):
             m, q = sizes[a], sizes[b]
-            rows, indices = np.divmod(keys, q + 1)
+            once = keys >> 1  # that of a row with weight is before one without
+            first = np.append(True, once[1:] != once[:-1])[: len(once)]
+            rows, indices = np.divmod(once[first], q + 1)
             alone = np.zeros(m + q, bool)
             alone[rows[(rows < m) & (indices == q)]] = True
             alone[m + indices[(rows == m) & (indices < q)]] = True
             both = (rows < m) & (indices < q)
             counts = np.bincount(rows[both], minlength=m)
             indptr = np.append(0, np.cumsum(counts)).astype(np.int64)
-            pairs.append(Pairs(indptr, indices[both].astype(np.int32), alone))
+            idle = (keys[first] & 1)[both] > 0
+            only = idle if idle.any() else None
+            pairs.append(Pairs(indptr, indices[both].astype(np.int32), alone, only))
         return LevelBlocks(factors, tuple(pairs), nested)

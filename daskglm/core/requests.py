@@ -108,6 +108,8 @@ class Problem:
     inside : float
         Targets nearer than this to an end of what the family has are moved so far inside of it; see
         `fitting.edges`.
+    target : float, optional
+        What the targets of all rows are instead of their own; see `fitting.inside`.
     """
 
     loss: LossRef
@@ -118,6 +120,7 @@ class Problem:
     fold: int | None = None
     inside: float = 0.0
     classes: tuple[Any, ...] = ()
+    target: float | None = None
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ import numpy as np
 from daskglm.core.device import on_device, to_host
 from daskglm.core.summation import AT_ONCE
 from daskglm.data.containers import plain
-from daskglm.data.values import Place, refuse_masked, refuse_no_numbers, refuse_text
+from daskglm.data.values import Place, refuse_masked, refuse_names, refuse_no_numbers, refuse_text
 
-# Largest size of a target or an offset: their squares are finite, and sums of 1e9 of them near it.
-LARGEST_NUMBER = 1e154
+# Largest size of a target or an offset: squares of 1e9 such margins have a finite sum.
+LARGEST_NUMBER = 1e149
 
 
 def _weighted(values: np.ndarray, weights: np.ndarray | None) -> float:
@@ -119,12 +119,12 @@ def _largest(values: np.ndarray) -> float:
 
 
 def refuse_huge(values: np.ndarray, largest: float, name: str, place: Place) -> None:
-    """Raise ValueError, with the place, if the square of the largest absolute value overflows."""
+    """Raise ValueError, with the place, if squares of such a size may have no finite sum."""
     if not largest <= LARGEST_NUMBER:
         i = int(np.argmax(np.abs(values)))
         raise ValueError(
-            f"{place.row(i)}: {name} is {values[i]:g}, whose square overflows float64 (above 1e154 "
-            "in size); rescale before fit"
+            f"{place.row(i)}: {name} is {values[i]:g}, and a sum of such squares overflows float64 "
+            f"(above {LARGEST_NUMBER:g} in size); rescale before fit"
         )
 
 
@@ -143,6 +143,7 @@ def column_of(values: Any, name: str, n: int, place: Place) -> np.ndarray:
     if values.ndim != 1:
         raise ValueError(f"{place}{name} should be a 1d array, got shape {values.shape}")
     if len(values) != n:
+        refuse_names(values, name)
         raise ValueError(
             f"{place}X has {n} rows but {name} has {len(values)}: they must be cut at the same rows"
         )

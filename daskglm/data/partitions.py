@@ -32,6 +32,7 @@ from daskglm.data.values import (
     Place,
     constant,
     refuse_masked,
+    refuse_names,
     refuse_no_numbers,
 )
 from daskglm.losses.family import Domain
@@ -208,6 +209,7 @@ def partitions(
                 "of X"
             )
         if values is not None and np.shape(values)[:1] != X.shape[:1]:
+            refuse_names(values, name)
             same_length(len(values), X.shape[0], name)
     return Partitions((X, *given.values()), list, columns, **how)
 

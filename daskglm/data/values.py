@@ -91,6 +91,17 @@ def refuse_text(values: Any, name: str, place: Place) -> None:
         )
 
 
+def refuse_names(values: Any, name: str) -> None:
+    """Raise ValueError for names where one is wanted: texts, each once, not as many as rows."""
+    names = np.asarray(values, dtype=object).ravel().tolist()
+    if names and all(isinstance(each, str) for each in names) and len(set(names)) == len(names):
+        instead = f"give {name}={names[0]!r}" if len(names) == 1 else "give one of them alone"
+        raise ValueError(
+            f"{name}={shown(names)} is no value for each of the rows of X, nor the name of a "
+            f"column: {instead}"
+        )
+
+
 # What a number that stands for all rows must be beyond finite, by the name of the argument.
 CONSTANTS = {"sample_weight": " not below 0", "offset": "", "exposure": " above 0"}
 

@@ -42,6 +42,7 @@ ESTIMATORS = (
     *("LogisticRegression", "LinearSVC", "Ridge", "Lasso", "ElasticNet", "OrdinalRegression"),
     *("ElasticNetCV", "LassoCV", *OF_FAMILIES),
     *("QuantileRegressor", "HuberRegressor", "LinearSVR"),
+    *("LinearClassifier", "LinearRegressor"),
 )
 ORDERED = "OrdinalRegression"
 _KEYS = (

@@ -21,6 +21,7 @@ from daskglm.core.arguments import file_path
 from daskglm.data import npz
 from daskglm.estimators import model_file, record_file
 from daskglm.estimators.absorbed import coefficients_of, hide_absorbed
+from daskglm.estimators.any_loss import LinearClassifier, LinearRegressor
 from daskglm.estimators.families import (
     FamilyRegressor,
     GammaRegressor,
@@ -56,8 +57,11 @@ _ESTIMATORS = {
         *(ElasticNetCV, LassoCV),
         *(GeneralizedLinearRegressor, PoissonRegressor, GammaRegressor, TweedieRegressor),
         *(QuantileRegressor, HuberRegressor, LinearSVR),
+        *(LinearClassifier, LinearRegressor),
     )
 }
+# Those whose paths a file has no room for.
+_CHOOSING = ("LogisticRegressionCV", "GeneralizedLinearRegressorCV")
 
 
 def save(model: Any, path: str | os.PathLike) -> None:
@@ -92,8 +96,11 @@ def save(model: Any, path: str | os.PathLike) -> None:
     """
     name = type(model).__name__
     if _ESTIMATORS.get(name) is not type(model):
-        of_steps = ". Save the model, its last step, and pickle the steps before; or pickle it all"
-        hint = of_steps if isinstance(model, sklearn.pipeline.Pipeline) else ""
+        hint = ""
+        if isinstance(model, sklearn.pipeline.Pipeline):
+            hint = ". Save the model, its last step, and pickle the steps before; or pickle it all"
+        elif name in _CHOOSING:
+            hint = f". Fit a {name[:-2]} with the penalty that was chosen, or pickle it"
         raise ValueError(f"cannot save a {name}; known are {', '.join(_ESTIMATORS)}{hint}")
     record = record_of_fit(model)
     if not hasattr(model, "classes_") and np.ndim(model.intercept_):

@@ -11,8 +11,8 @@ import numpy as np
 from daskglm.core.arguments import shown
 from daskglm.data.values import Place
 from daskglm.estimators.fitted_data import ADDED
+from daskglm.frames.columns import Codes
 from daskglm.frames.design import Design
-from daskglm.frames.read import Codes
 from daskglm.frames.terms import Basis, Factor, Interaction
 
 # What a row's part is: a number, or one for each of several vectors of coefficients.

@@ -61,14 +61,20 @@ def _dependent(objective: Objective) -> list[int]:
         if at is None:
             break
         before, j = kept[:at], kept[at]
-        factor = scipy.linalg.lapack.dpotrf(matrix[:at, :at], lower=1)[0]
-        combination = scipy.linalg.lapack.dpotrs(factor, matrix[:at, at], lower=1)[0]
+        combination = np.empty(0)  # the levels that are eliminated may make up the first one
+        if at:
+            factor = scipy.linalg.lapack.dpotrf(matrix[:at, :at], lower=1)[0]
+            combination = scipy.linalg.lapack.dpotrs(factor, matrix[:at, at], lower=1)[0]
         v = np.zeros(len(size))
         v[j], v[before] = 1.0 / scale[j], -combination / scale[before]
-        left = float(system.whole(v) @ point.hessian_vector(system.whole(v)))
+        whole = system.whole(v)
+        left = float(whole @ point.hessian_vector(whole))
         depends = left <= DEPENDENT * (1.0 + float(combination @ combination))
         if depends:
-            found.append(int(system.entries[j]))
+            entry = int(system.entries[j])
+            if entry == d:  # it comes before the levels that make it up, of which the last depends
+                entry = int(np.flatnonzero(np.abs(whole[:d]) > 0.5 * v[j])[-1])
+            found.append(entry)
             kept = np.delete(kept, at)
         passed = at if depends else at + 1
     return sorted(j for j in found if j < d)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -206,10 +205,11 @@ class FitConfig:
                 "'proximal_newton', or leave groups out"
             )
 
-    def where(self) -> DeviceConfig:
+    def where(self, *, workers: bool = False) -> DeviceConfig:
         """Return where the rows are to be.
 
-        Raises ValueError for an unknown device, or a limit that makes no sense.
+        Raises ValueError for an unknown device, a limit that makes no sense, and, of rows on
+        `workers`, whom alone it is for, a setting daskglm.collective that does not exist.
         """
         if self.device is not None:
             check_choice(self.device, "device", DEVICES)
@@ -224,12 +224,17 @@ class FitConfig:
             ) from error
         if number is not None and number <= 0:
             raise ValueError(f"device_memory_limit={limit!r} must be positive")
-        # without dask there are no workers, whom alone the setting is for
-        dask = sys.modules.get("dask")
-        collective = None if dask is None else dask.config.get("daskglm.collective", None)
-        if collective is not None:
-            check_choice(collective, "the setting daskglm.collective", COLLECTIVES)
-        return DeviceConfig(self.device, number, collective)
+        return DeviceConfig(self.device, number, _collective() if workers else None)
+
+
+def _collective() -> Any:
+    """Return the setting of Dask of this name; ValueError for another value."""
+    import dask
+
+    collective = dask.config.get("daskglm.collective", None)
+    if collective is not None:
+        check_choice(collective, "the setting daskglm.collective", COLLECTIVES)
+    return collective
 
 
 def _bytes_of(limit: Any) -> int:

@@ -44,7 +44,11 @@ def loaded(data: Partitions, settings: FitConfig, client: Any) -> Iterator[Loade
         client_for(data.arrays is None, client) as running,
         contextlib.closing(
             make_engine(
-                data, running, settings.where(), read=settings.out_of_core, threads=settings.threads
+                data,
+                running,
+                settings.where(workers=running is not None),
+                read=settings.out_of_core,
+                threads=settings.threads,
             )
         ) as engine,
     ):

@@ -6,16 +6,18 @@ import functools
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from daskglm.core.warn import warn
 from daskglm.data.values import Place
+from daskglm.frames.columns import Codes, RawFrame, width_of
 from daskglm.frames.describe import text_of
-from daskglm.frames.read import Codes, RawFrame, read, width_of
 from daskglm.frames.terms import Coding, Factor, Interaction, Table, Term
-from daskglm.kernels.coded_rows import Coded, Tables
+
+if TYPE_CHECKING:
+    from daskglm.kernels.coded_rows import Coded, Tables
 
 # Bytes of rows of numbers that are filled column by column at a time. Chosen for a second-level
 # cache of 1 MiB.
@@ -165,6 +167,8 @@ class Design:
                 f"{', '.join(map(repr, missing[:NAMED]))}"
             )
         numeric = (*self.numeric, *self.numbers.names)
+        from daskglm.frames.read import read  # which imports pandas
+
         return read(frame[list(self.columns)], self.factors, numeric, place)
 
     def encode(self, raw: RawFrame, place: Place) -> Any:
@@ -241,6 +245,8 @@ class Design:
             parts, columns = _room(joined.sizes, raw.n)
             for term, column in zip(self.terms, columns, strict=True):
                 column[:] = coded[term.name]
+        from daskglm.kernels.coded_rows import Coded  # whose package imports numba
+
         narrow, middle, wide = parts
         return Coded(narrow, middle, wide, dense, joined.tables), left_out
 
@@ -300,6 +306,8 @@ class Design:
             indptr = np.concatenate([[0], np.cumsum(stays)])[indptr]
             columns = (np.cumsum(self._kept) - 1)[columns[stays]]
             values = values[stays]
+        from daskglm.kernels.coded_rows import Tables  # whose package imports numba
+
         found = Tables(
             first=np.cumsum([0, *(sizes[k] for k in order)])[:-1].astype(np.int64),
             indptr=indptr,

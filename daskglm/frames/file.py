@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from daskglm.core.arguments import shown
+from daskglm.frames.choices import MOST_COLUMNS, UNSEEN
 from daskglm.frames.design import Design, Numbers
 from daskglm.frames.roles import ROLES
-from daskglm.frames.schema import MOST_COLUMNS, UNSEEN, Schema, schema_of
 from daskglm.frames.terms import BASES_OF, CUBIC, Basis, Factor, Indicator, Interaction, Term
 
 
@@ -21,6 +21,8 @@ def schema_to_json(given: Any) -> dict[str, Any] | None:
     """Return the parameters of a schema that differ from their defaults; None: there is none."""
     if given is None:
         return None
+    from daskglm.frames.schema import Schema, schema_of  # which imports scikit-learn
+
     usual = Schema().get_params(deep=False)
     params = schema_of(given).get_params(deep=False)
     return {name: _listed(value) for name, value in params.items() if value != usual[name]}
@@ -32,6 +34,8 @@ def schema_from_json(saved: Any) -> dict[str, Any] | None:
         return None
     if not isinstance(saved, dict):
         raise ValueError(f"the schema is {shown(saved)}")
+    from daskglm.frames.schema import schema_of  # which imports scikit-learn
+
     try:
         schema_of(saved)
     except TypeError as error:

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from daskglm.core.arguments import shown
+from daskglm.frames.choices import BASES
+from daskglm.frames.columns import Level
 from daskglm.frames.design import Design, Numbers
 from daskglm.frames.learn import Levels, Seen, Spread
-from daskglm.frames.read import Level
-from daskglm.frames.schema import BASES, Schema
+from daskglm.frames.schema import Schema
 from daskglm.frames.terms import CUBIC, Basis, Factor, Indicator, Interaction, Term
 
 
@@ -125,7 +126,7 @@ def _factor(schema: Schema, name: str, column: Levels, *, keep: bool) -> Factor:
     if isinstance(given, Mapping):
         given = given.get(name)
         if given is not None and not (isinstance(given, str) and given in BASES):
-            _check_level(given, name, levels)
+            given = _level(given, name, levels)
     if given is None and not keep:
         given = "most_frequent" if name in (schema.absorb or ()) else "first"
     usual = 0
@@ -140,10 +141,13 @@ def _factor(schema: Schema, name: str, column: Levels, *, keep: bool) -> Factor:
     return Factor(name, levels, rare, has_missing, base, schema.unseen, usual)
 
 
-def _check_level(given: Any, name: str, levels: tuple[Level, ...]) -> None:
-    if given not in levels:
-        known = ", ".join(map(repr, levels[:8])) + (", ..." if len(levels) > 8 else "")
-        raise ValueError(f"base={{{name!r}: {shown(given)}}}: {name!r} has the levels {known}")
+def _level(given: Any, name: str, levels: tuple[Level, ...]) -> Level:
+    """Return the level that is given, also by its text; ValueError where there is none."""
+    for level in levels:
+        if level == given or (isinstance(given, str) and str(level) == given):
+            return level
+    known = ", ".join(map(repr, levels[:8])) + (", ..." if len(levels) > 8 else "")
+    raise ValueError(f"base={{{name!r}: {shown(given)}}}: {name!r} has the levels {known}")
 
 
 def _basis(schema: Schema, name: str, column: Any) -> Basis:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from daskglm.frames.read import Codes, Level, RawFrame
+from daskglm.frames.columns import Codes, Level, RawFrame
 from daskglm.frames.schema import Schema
 from daskglm.kernels.codes import count
 

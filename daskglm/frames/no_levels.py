@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from itertools import islice
 
 from daskglm.core.arguments import shown
+from daskglm.frames.columns import Level
 from daskglm.frames.learn import Levels, Seen
-from daskglm.frames.read import OF_TIMES, Level
+from daskglm.frames.read import OF_TIMES
 
 # Levels from which a column with one for nearly every row is a mistake. Chosen.
 MANY_LEVELS = 100

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,8 +12,8 @@ import pyarrow as pa
 
 from daskglm.core.arguments import shown
 from daskglm.data.values import Place, refuse_no_numbers
+from daskglm.frames.columns import Codes, Level, RawFrame, plain_level, width_of
 
-Level = str | bool | int | float
 # Rows from which threads read columns: text of as many takes a millisecond. Chosen.
 SHARED_ROWS = 50_000
 # Kinds of objects, as pandas names them, that are numbers, and that are text or booleans.
@@ -26,20 +25,6 @@ OF_TIMES = (
     "make numbers of it, such as days since a date, or parts of it, such as its month, and name "
     "those that are levels in categories"
 )
-
-
-class Codes(NamedTuple):
-    """A column of levels: (n,) places of rows among `levels`; their number where it is missing."""
-
-    codes: np.ndarray
-    levels: tuple[Level, ...]
-
-
-class RawFrame(NamedTuple):
-    """Columns by name: `Codes`, or numbers (n,), with nan where they are missing."""
-
-    n: int
-    columns: dict[str, Any]
 
 
 def read(
@@ -76,16 +61,16 @@ def read(
         return RawFrame(len(frame), dict(zip(names, pool.map(one, names), strict=True)))
 
 
+def is_text_view(dtype: Any) -> bool:
+    """Return whether a dtype is Arrow's views of text, of which pandas tells no kind."""
+    return isinstance(dtype, pd.ArrowDtype) and pa.types.is_string_view(dtype.pyarrow_dtype)
+
+
 def is_plain(dtype: Any) -> bool:
     """Return whether a column of this dtype is numbers without a look at its values."""
     if not pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_complex_dtype(dtype):
         return False
     return not isinstance(dtype, pd.CategoricalDtype)
-
-
-def width_of(levels: int) -> type[np.unsignedinteger]:
-    """Return the smallest type of codes that tells so many levels apart."""
-    return np.uint8 if levels <= 1 << 8 else np.uint16 if levels <= 1 << 16 else np.uint32
 
 
 # ---- pieces
@@ -94,6 +79,8 @@ def _column(column: Any, name: str, factor: bool | None, place: Place) -> Any:
     where = f"{place}column {name!r}"
     if isinstance(column.dtype, pd.SparseDtype):
         column = column.sparse.to_dense()
+    if is_text_view(column.dtype):
+        column = pd.Series(pa.array(column).cast(pa.string()), dtype=pd.ArrowDtype(pa.string()))
     dtype = column.dtype
     refuse_times(dtype, where)
     if isinstance(dtype, pd.CategoricalDtype):
@@ -247,16 +234,3 @@ def _plain_levels(values: list[Any], where: str) -> tuple[Level, ...]:
                 "booleans or finite numbers"
             ) from error
     return tuple(found)
-
-
-def plain_level(value: Any) -> Level:
-    """Return a level as text, a bool or a number of Python; whole floats as integers."""
-    value = value.item() if isinstance(value, np.generic) else value
-    if isinstance(value, (str, bool, int)):
-        return value
-    if isinstance(value, bytes):
-        return value.decode()
-    number = float(value)
-    if not math.isfinite(number):
-        raise ValueError(f"{number} is no level")
-    return int(number) if number.is_integer() else number

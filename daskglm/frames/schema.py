@@ -8,15 +8,15 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from daskglm.core.arguments import check_choice, check_whole, shown
-
-UNSEEN = ("error", "reference", "zero")
-ALIASED = ("drop", "error")
-ERROR = "error"
-# Ways to take missing values, of factors and of numbers.
-OF_FACTORS, OF_NUMBERS = ("level",), ("mean", "indicator")
-BASES = ("first", "most_frequent")
-# Powers, and columns of a spline, at most: more are a mistake. Chosen.
-MOST_COLUMNS = 100
+from daskglm.frames.choices import (
+    ALIASED,
+    BASES,
+    ERROR,
+    MOST_COLUMNS,
+    OF_FACTORS,
+    OF_NUMBERS,
+    UNSEEN,
+)
 
 
 class Schema(BaseEstimator):
@@ -33,8 +33,8 @@ class Schema(BaseEstimator):
     numeric : sequence of str, optional
         Columns of text or categories that are numbers.
     base : "first", "most_frequent", or dict of column to level, optional
-        Level of each factor that has no coefficient. Default: with a penalty all levels have one,
-        without one the first has none.
+        Level of each factor that has no coefficient; its text is enough. Default: with a penalty
+        all levels have one, without one the first has none.
     missing : "error", "level", "mean", "indicator", several of these, or dict of column to one
         What is done with missing values: a level of its own for factors; the mean of the column for
         numbers, with "indicator" beside a coefficient of the rows that miss it. Default: an error.

@@ -14,11 +14,12 @@ from daskglm.data.containers import Named
 from daskglm.data.loading import compute_here
 from daskglm.data.partitions import have_columns, is_dask, like_partitions, with_constants
 from daskglm.data.values import Place
+from daskglm.frames.columns import Codes, RawFrame
 from daskglm.frames.design import Design
 from daskglm.frames.fitted import design_of
 from daskglm.frames.learn import seen, together
 from daskglm.frames.no_levels import refuse_no_levels
-from daskglm.frames.read import Codes, RawFrame, is_plain, read
+from daskglm.frames.read import is_plain, is_text_view, read
 from daskglm.frames.schema import Schema
 from daskglm.kernels.coded_rows import Coded
 
@@ -77,6 +78,8 @@ def has_levels(X: Any, beside: Mapping[str, Any], schema: Schema) -> bool:
 
 def _is_old(dtype: Any) -> bool:
     """Return whether a column is taken as numbers where no other column wants a design."""
+    if is_text_view(dtype):
+        return False
     return is_plain(dtype) or getattr(dtype, "kind", "O") in "bMmc"
 
 

@@ -17,8 +17,7 @@ import numpy as np
 
 from daskglm.core.arguments import shown
 from daskglm.data.values import Place
-from daskglm.frames.read import Codes, Level, plain_level, width_of
-from daskglm.kernels.codes import exchange
+from daskglm.frames.columns import Codes, Level, plain_level, width_of
 
 RARE, MISSING = "(rare)", "(missing)"
 # Degree of splines.
@@ -187,9 +186,9 @@ class Factor:
             levels = (*column.levels, None)
             out = np.fromiter(map(gone.__contains__, levels), bool, len(levels))
             to[out] = self.spare
-            left_out = exchange(column.codes, out)
+            left_out = _exchange(column.codes, out)
         absent, unseen = to < 0, None
-        if absent.any() and (unknown := exchange(column.codes, absent)).any():
+        if absent.any() and (unknown := _exchange(column.codes, absent)).any():
             which = np.unique(column.codes[unknown])
             levels = tuple(column.levels[k] if k < len(column.levels) else None for k in which)
             if self.unseen == "error":
@@ -197,7 +196,7 @@ class Factor:
                 raise ValueError(_unseen_error(self, column, int(column.codes[i]), place.row(i)))
             unseen = Unseen(int(unknown.sum()), levels)
         to[absent] = instead
-        codes = exchange(column.codes, to.astype(width_of(len(self.slots) + 1)))
+        codes = _exchange(column.codes, to.astype(width_of(len(self.slots) + 1)))
         return Coding(codes, None, unseen, left_out)
 
 
@@ -214,6 +213,12 @@ def _unseen_error(factor: Factor, column: Codes, code: int, row: str) -> str:
         f"has not seen; its {len(levels):,} levels are {known}. Fit with "
         "schema={'unseen': 'reference'} or 'zero' to take such rows"
     )
+
+
+def _exchange(codes: np.ndarray, to: np.ndarray) -> np.ndarray:
+    from daskglm.kernels.codes import exchange  # whose package imports numba
+
+    return exchange(codes, to)
 
 
 def as_codes(column: Any) -> Codes:
@@ -293,7 +298,7 @@ class Basis:
                 values.append(float(level))
             to[k] = places[level]
         table = None if len(values) == len(self.values) else self._table(np.array(values))
-        return Coding(exchange(column.codes, to.astype(width_of(len(values) + 1))), table)
+        return Coding(_exchange(column.codes, to.astype(width_of(len(values) + 1))), table)
 
     def _table(self, values: np.ndarray) -> Table:
         rows = np.zeros((len(values) + 1, self.columns))

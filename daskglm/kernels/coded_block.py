@@ -123,10 +123,10 @@ def pair_keys(
         levels = [own[first[j] + codes[j][run].astype(np.int64)] for j, own in of]
         for keys, (a, b) in zip(found, couples(factors), strict=True):
             m, q = (factors[c][1] - factors[c][0] for c in (a, b))
-            counts = (levels[a] >= 0) & (levels[b] >= 0)
-            counts |= True if weight is None else weight[run] > 0.0
+            idle = np.zeros(len(levels[a]), bool) if weight is None else ~(weight[run] > 0.0)
+            counts = (levels[a] >= 0) & (levels[b] >= 0) | ~idle
             one, two = (np.where(levels[c] < 0, n, levels[c]) for c, n in ((a, m), (b, q)))
-            keys.append(distinct((one * (q + 1) + two)[counts]))
+            keys.append(distinct((2 * (one * (q + 1) + two) + idle)[counts]))
     empty = np.empty(0, np.int64)
     return PairKeys(tuple(distinct(np.concatenate([empty, *keys])) for keys in found))
 

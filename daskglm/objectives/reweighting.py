@@ -21,18 +21,17 @@ def weighted(objective: Objective, C: float) -> Objective:
 def reweighted(point: Point, objective: Objective) -> Point:
     """Return the point of an objective that differs from the point's own in C alone.
 
-    Both have a smooth penalty, and the point no norms of vectors on a device. Cost: nothing.
+    Both have a smooth penalty, and the point no norms of vectors on a device. A diagonal of the
+    Hessian is left out. Cost: nothing.
     """
     own, quadratic = point.objective, point.objective.penalty.quadratic
     penalty, slope = quadratic.value_and_gradient(point.w)
-    gram = diagonal = None
+    gram = None
     if point.hessian is not None:
         gram = np.zeros_like(point.hessian)
         quadratic.add_to(gram)
         np.subtract(point.hessian, gram, out=gram)
         gram /= own.C
-    if point.diagonal is not None:
-        diagonal = (point.diagonal - quadratic.diagonal(own.size)) / own.C
     value, gradient = (point.value - penalty) / own.C, (point.gradient - slope) / own.C
-    losses = Sums(value, gradient, gram, diagonal)
+    losses = Sums(value, gradient, gram)
     return objective.point_of(losses, point.w, point.token, exact=point.exact)

@@ -53,10 +53,18 @@ class Record:
             replace_file(self.folder / NAME, json.dumps(told, indent=0).encode())
 
 
+def target() -> dict[str, str]:
+    """Return the processor, as LLVM sees it, and versions that machine code depends on."""
+    return {
+        "processor": " ".join(map(str, cpu_target.target_context.codegen().magic_tuple())),
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "numba": numba.__version__,
+    }
+
+
 def _key() -> str:
     """Return a checksum of all sources, and of what else machine code depends on."""
-    checksum = hashlib.sha256(repr((sys.version, numba.__version__)).encode())
-    checksum.update(repr(cpu_target.target_context.codegen().magic_tuple()).encode())
+    checksum = hashlib.sha256(repr((sys.version, target())).encode())
     for path in sorted(PACKAGE.rglob("*.py")):
         checksum.update(str(path.relative_to(PACKAGE)).encode() + b"\0" + path.read_bytes())
     return checksum.hexdigest()

@@ -23,7 +23,7 @@ from daskglm.worker.margins import Margins
 from daskglm.worker.targets import targets_of
 
 # Fields of a problem that determine targets and weights.
-SAME_TARGETS = ("positive", "class_weight", "folds", "fold", "inside")
+SAME_TARGETS = ("positive", "class_weight", "folds", "fold", "inside", "target")
 
 
 class BlockCache:

@@ -35,17 +35,19 @@ def signs_of(labels: Sequence[Any], positive: Any) -> np.ndarray:
 def targets_of(block: Block, problem: Problem) -> Targets:
     """Return targets and weights of a block under a problem.
 
-    They follow from its positive class, its class weights, the fold that it trains on, and how far
-    targets are to be inside of what the family has. Where the loss depends on differences from the
-    target alone, an offset is taken from the target.
+    They follow from its positive class, its class weights, the fold that it trains on, how far
+    targets are to be inside of what the family has, and a target that is given for all. Where the
+    loss depends on differences from the target alone, an offset is taken from the target.
     """
     y, weight, offset = block.moved or (block.y, block.weight, block.offset)
     weight = NO_NUMBERS if weight is None else weight
+    xp = backend_of(block.X).xp
+    if problem.target is not None:
+        y = xp.full(len(y), problem.target)
     if offset is None:
         offset = NO_NUMBERS
     elif offset.ndim == 1 and loss_of(problem.loss).shifts:
         y, offset = y - offset, NO_NUMBERS
-    xp = backend_of(block.X).xp
 
     if block.labels is not None and len(y):
         # both are on the host where codes on a device were released after another problem

@@ -288,13 +288,13 @@ def test_workers_that_cannot_be_ranks_are_named():
 
 
 @pytest.mark.parametrize("value", ["gloo", 1, True])
-def test_a_setting_that_does_not_exist_is_an_error(value):
+def test_a_setting_that_does_not_exist_is_an_error(value, client):
     X, y = make_problem(50, 3)
-    with (
-        dask.config.set({"daskglm.collective": value}),
-        pytest.raises((ValueError, TypeError), match="daskglm.collective"),
-    ):
-        daskglm.fit(X, y)
+    with dask.config.set({"daskglm.collective": value}):
+        with pytest.raises((ValueError, TypeError), match="daskglm.collective"):
+            daskglm.fit(*chunked(X, y), client=client)
+        # it is for workers; whether dask is imported did matter
+        assert daskglm.fit(X, y).report_.converged
 
 
 # ---- ranks as workers of a cluster

@@ -583,3 +583,33 @@ def test_offsets_that_spread_beyond_the_domain_start_near_the_targets_or_are_ref
     np.testing.assert_allclose(model.coef_, -1.0, atol=0.1)
     with pytest.raises(ValueError, match="offsets go from -0.8.* to 0.8"):
         model.fit(rng.standard_normal((500, 1)), y, offset=away)
+
+
+@pytest.mark.parametrize("way", ["dense", "blocks", "csr"])
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("link", ["identity", "log"])
+def test_offsets_of_any_width_are_fitted_if_coefficients_are_inside(link, intercept, way):
+    rng = np.random.default_rng(5)
+    low, high = (0.05, 0.95) if link == "identity" else (-4.0, -0.05)
+    for seed in range(4):
+        rows = rng.standard_normal((120, 3)) * [1.0, 1e3, 1e-3]
+        # most margins are near one end, so that those nearest to the targets are not inside
+        part = np.where(rng.random(120) < 0.9, 0.02, 1.0) * rng.random(120)
+        margin = low + (high - low) * (part if seed % 2 else 1.0 - part)
+        offset = margin - rows @ (rng.standard_normal(3) / [1.0, 1e3, 1e-3]) - 0.3 * intercept
+        y = rng.binomial(1, margin if link == "identity" else np.exp(margin)).astype(float)
+        model = daskglm.GeneralizedLinearRegressor(
+            "binomial", link=link, alpha=0, fit_intercept=intercept
+        )
+        given = {
+            "dense": (rows, y, offset),
+            "blocks": tuple(
+                da.from_array(part, chunks=((50, 70), *part.shape[1:]))
+                for part in (rows, y, offset)
+            ),
+            "csr": (sp.csr_matrix(rows), y, offset),
+        }[way]
+        model.fit(*given[:2], offset=given[2])
+        assert model.report_.converged
+        means = model.predict(rows, offset=offset)
+        assert 0.0 < means.min() < means.max() < 1.0

@@ -7,9 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import KFold
 
+import daskglm
 from daskglm import (
     ElasticNetCV,
     LassoCV,
@@ -22,6 +24,7 @@ from daskglm.estimators import model_file, persistence
 from daskglm.estimators.families import FamilyRegressor
 from daskglm.estimators.model_file import digest_of
 from daskglm.estimators.persistence import load, save
+from daskglm.losses.table import LOSSES
 from tests.conftest import make_problem
 
 matplotlib.use("Agg")
@@ -57,6 +60,52 @@ def test_round_trip_is_exact(cls, d, tmp_path):
     assert again.report_.history == []
     wanted = {"m.json", "m.json.npz"} if d > 10_000 else {"m.json"}
     assert set(os.listdir(tmp_path)) == wanted
+
+
+ESTIMATORS = [
+    name
+    for name in daskglm.__all__
+    if hasattr(getattr(daskglm, name), "fit") and name != "Pipeline"
+]
+# their paths are not saved
+CHOOSING = ["LogisticRegressionCV", "GeneralizedLinearRegressorCV"]
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_every_estimator_is_saved_or_refused_by_name(name, tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=80), "of": rng.choice(list("uvw"), 80)})
+    z, model = table["x"] + rng.normal(size=80), getattr(daskglm, name)()
+    if is_classifier(model):
+        z = np.digitize(z, [0.0] if "Ordinal" not in name else [-1.0, 1.0])
+    elif "Gamma" in name or "Tweedie" in name or "Poisson" in name:
+        z = np.exp(z)
+    model.fit(table, z)
+    if name in CHOOSING:
+        with pytest.raises(ValueError, match=f"cannot save a {name}.* Fit a {name[:-2]} with"):
+            save(model, tmp_path / "m.json")
+        return
+    save(model, tmp_path / "m.json")
+    again = load(tmp_path / "m.json")
+    assert type(again) is type(model)
+    assert again.get_params() == model.get_params()
+    np.testing.assert_array_equal(again.predict(table), model.predict(table))
+
+
+@pytest.mark.parametrize("loss", ["smoothed_hinge", "log_cosh"])
+def test_models_of_any_loss_are_saved_by_its_name(loss, tmp_path, monkeypatch):
+    X, y = make_problem(60, 3)
+    if loss == "log_cosh":
+        pytest.importorskip("tests.extending.log_cosh")
+        model = daskglm.LinearRegressor(loss).fit(X, y.astype(float))
+    else:
+        model = daskglm.LinearClassifier(loss=loss).fit(X, y)
+    save(model, tmp_path / "m.json")
+    again = load(tmp_path / "m.json")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    monkeypatch.delitem(LOSSES, loss)
+    with pytest.raises(ValueError, match=f"unknown loss '{loss}'|loss='{loss}'"):
+        load(tmp_path / "m.json")
 
 
 @pytest.mark.parametrize(

@@ -355,6 +355,38 @@ def test_large_factors_without_common_rows_are_told_to_be_dependent(nested):
     assert nested
 
 
+def test_rows_without_weight_do_not_link_levels(nested):
+    """Those that alone link two parts of the levels left a fit without a gap."""
+    frame, weight, _ = table("poisson", n=3000)
+    half = frame["tail"].cat.codes.to_numpy(int) % 2
+    town = 2 * np.random.default_rng(0).integers(0, 12, len(frame)) + half
+    town[:5] = (town[:5] + 1) % 24
+    weight[:5] = 0.0
+    frame["town"] = pd.Categorical.from_codes(town, [f"v{k:02d}" for k in range(24)])
+    how = {"loss": "poisson", "C": np.inf, "solver": "newton"}
+    with pytest.warns(ConvergenceWarning, match="the columns of X are linearly dependent"):
+        found = daskglm.fit(frame, "y", sample_weight=weight, **how)
+    assert found.report_.relative_gap <= 1e-6
+    with pytest.warns(ConvergenceWarning, match="linearly dependent"):
+        wanted = daskglm.fit(frame[5:], "y", sample_weight=weight[5:], **how)
+    np.testing.assert_allclose(found.report_.objective, wanted.report_.objective, rtol=1e-8)
+    assert nested
+
+
+def test_an_intercept_that_levels_apart_make_up_costs_the_last_of_them(formed):
+    """A base level without weight leaves them to be a constant together."""
+    frame, weight, _ = table("poisson")
+    weight[frame["tail"] == "t00"] = 0.0
+    how = {"loss": "poisson", "C": np.inf, "solver": "newton", "tol": 1e-10}
+    with pytest.warns(AliasedColumnWarning, match=r"1 columns depend .*: tail\[t59\];"):
+        found = daskglm.fit(frame, "y", sample_weight=weight, **how)
+    used = frame[weight > 0.0].assign(tail=lambda rows: rows["tail"].cat.remove_unused_categories())
+    wanted = daskglm.fit(used, "y", sample_weight=weight[weight > 0.0], **how)
+    assert formed
+    assert found.report_.relative_gap <= 1e-10
+    np.testing.assert_allclose(found.predict(used), wanted.predict(used), rtol=1e-4)
+
+
 @pytest.mark.parametrize("C", [1.0, 1e3, np.inf])
 @pytest.mark.parametrize("loss", ["logistic", "poisson"])
 @pytest.mark.parametrize("apart", ["all_apart", "nested"])

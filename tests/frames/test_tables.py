@@ -440,6 +440,30 @@ def test_bad_tables_are_refused_with_what_to_do(kind, lazy):
         fitted(rows)
 
 
+@pytest.mark.parametrize("make", [list, tuple, np.array, pd.Index])
+@pytest.mark.parametrize("role", ["y", "sample_weight", "offset", "exposure"])
+def test_several_names_where_one_is_wanted_are_refused_as_names(role, make):
+    rows = TABLE.assign(more=1.0)
+    for names, message in ((["more"], f"give {role}='more'"), (["more", "area"], "give one of")):
+        given = {role: make(names)}
+        y = given.pop("y", np.ones(len(rows)))
+        with pytest.raises(ValueError, match=message):
+            daskglm.PoissonRegressor().fit(rows, y, **given)
+        if role == "y":
+            continue
+        model = daskglm.PoissonRegressor().fit(TABLE, np.ones(len(rows)))
+        with pytest.raises(ValueError, match=message):
+            model.score(TABLE, np.ones(len(rows)), **given)
+        if role != "sample_weight":
+            with pytest.raises(ValueError, match=message):
+                model.predict(TABLE, **given)
+
+
+def test_labels_of_too_few_rows_are_no_names():
+    with pytest.raises(ValueError, match="inconsistent numbers of samples: X 1200, y 1199"):
+        daskglm.LogisticRegression().fit(TABLE, ["yes", "no"] * 599 + ["yes"])
+
+
 def test_identifiers_that_are_named_are_levels():
     rows = TABLE.assign(d=[f"id {i // 2}" for i in range(len(TABLE))])
     model = fitted(rows, schema={"categories": ["d", "month"]})
@@ -525,3 +549,18 @@ def test_dictionaries_of_arrow_may_have_nulls_and_levels_twice(levels, found):
     )
     assert sorted(one.feature_names_out_) == sorted(f"d[{level}]" for level in found.split())
     np.testing.assert_array_equal(one.coef_, other.coef_)
+
+
+def test_views_of_text_are_text():
+    """pandas has no kind for them, and refuses to tell one."""
+    text = [["a", None, "b"][k % 3] for k in range(len(TABLE))]
+    views = pd.Series(pd.arrays.ArrowExtensionArray(pa.array(text, pa.string_view())))
+    how = {"family": "poisson", "schema": {"missing": "level"}}
+    one, other = (
+        daskglm.fit(pd.DataFrame({"d": each, "x": TABLE["power"]}), TABLE.claims, **how)
+        for each in (views, pd.Series(text, dtype="str"))
+    )
+    assert one.feature_names_out_.tolist() == other.feature_names_out_.tolist()
+    np.testing.assert_array_equal(one.coef_, other.coef_)
+    table = pd.DataFrame({"d": views, "x": TABLE["power"]})
+    np.testing.assert_array_equal(one.predict(table), other.predict(table))

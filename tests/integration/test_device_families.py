@@ -156,6 +156,23 @@ def test_offsets_beside_float32_rows_are_exact(cupy):
     np.testing.assert_allclose(*values, rtol=1e-13)
 
 
+def test_a_start_inside_is_found_on_a_device(cupy):
+    """By targets of another loss, and offsets that are wider than the domain of the link."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((120, 3))
+    part = np.where(rng.random(120) < 0.9, 0.02, 1.0) * rng.random(120)
+    margin = 0.05 + 0.9 * part
+    y = (rng.random(120) < margin) * 1.0
+    options = {"offset": margin - 0.3 - X @ rng.standard_normal(3), "solver": "newton", "tol": 1e-6}
+    (_, host), (_, there) = (
+        fitted(X, y, "binomial_identity", device=device, **options) for device in ("cpu", "cuda")
+    )
+    assert host.converged
+    assert there.converged
+    assert there.device == "cuda"
+    np.testing.assert_allclose(there.objective, host.objective, rtol=1e-6)
+
+
 @pytest.mark.slow
 @each_choice
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])

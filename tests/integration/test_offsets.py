@@ -213,7 +213,7 @@ def test_an_exposure_wants_a_log_link(loss):
         ("exposure", 417, np.nan, "exposure contains NaN"),
         ("offset", 417, np.nan, "offset contains NaN"),
         ("offset", 417, np.inf, "offset contains infinity"),
-        ("offset", 417, -1e300, r"offset is -1e\+300, whose square overflows"),
+        ("offset", 417, -1e300, r"offset is -1e\+300, and a sum of such squares overflows"),
     ],
 )
 def test_bad_values_are_named_with_their_row(beside, row, value, said, lazy):
@@ -242,8 +242,8 @@ def test_bad_values_are_named_with_their_row(beside, row, value, said, lazy):
         ("binomial", 1.5, "y is 1.5, but binomial has targets from 0 to 1"),
         ("poisson", np.nan, "y contains NaN"),
         ("poisson", np.inf, "y contains infinity"),
-        ("poisson", 1e300, r"y is 1e\+300, whose square overflows"),
-        ("squared", -1e200, r"y is -1e\+200, whose square overflows"),
+        ("poisson", 1e300, r"y is 1e\+300, and a sum of such squares overflows"),
+        ("squared", -1e200, r"y is -1e\+200, and a sum of such squares overflows"),
     ],
 )
 def test_targets_out_of_the_domain_are_named_with_their_row(loss, value, said, lazy):
@@ -255,6 +255,17 @@ def test_targets_out_of_the_domain_are_named_with_their_row(loss, value, said, l
     # these have the place at the end, others before
     with pytest.raises(ValueError, match=f"{where}.*{said}|{said}.*{where}"):
         fitted(rows, y, loss=loss)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("loss", ["squared", "squared_epsilon_insensitive", "huber"])
+def test_offsets_that_are_taken_have_squares_whose_sum_is_finite(loss):
+    """Up to 1e154 each square was, and the objective of some rows infinite."""
+    for signs in (np.ones(N), np.where(np.arange(N) % 2, 1.0, -1.0)):
+        found = fitted(X, np.ones(N), offset=1e149 * signs, loss=loss)
+        assert np.isfinite(found.report.objective)
+        with pytest.raises(ValueError, match="a sum of such squares overflows"):
+            fitted(X, np.ones(N), offset=1.01e149 * signs, loss=loss)
 
 
 @pytest.mark.parametrize("beside", ["offset", "exposure"])

@@ -113,6 +113,16 @@ def test_pairs_are_those_that_occur():
         m = len(pairs.indptr) - 1
         assert known.alone[m:].any()
         assert not pairs.alone[m:].any()
+    # a matrix of levels has the pairs of rows with weight
+    weight = (np.random.default_rng(2).random(N) < 0.6) * 1.0
+    for (a, b), pairs in zip(
+        [(0, 1), (0, 2), (1, 2)], of_rows(X, factors, weight).pairs, strict=True
+    ):
+        one, two = (ones[:, slice(*factors[c])] for c in (a, b))
+        counts = (one.T @ (weight[:, None] * two.toarray())).astype(float)
+        found = pairs.matrix(np.ones(len(pairs.indices)), two.shape[1]).toarray()
+        np.testing.assert_array_equal(found > 0.0, counts > 0.0)
+        assert 0 < pairs.idle.sum() < len(pairs.idle)
     none = coded_block.pair_keys(coded.arrays_of(X), None, factors, 5, 5)
     assert none.nbytes == 0
     assert (none + none).blocks(factors).slots == 0

@@ -73,8 +73,8 @@ FAULTS = [
     Fault(
         "cached targets and weights serve another fold",
         "worker/block_cache.py",
-        '("positive", "class_weight", "folds", "fold", "inside")',
-        '("positive", "class_weight", "folds", "inside")',
+        '("positive", "class_weight", "folds", "fold", "inside", "target")',
+        '("positive", "class_weight", "folds", "inside", "target")',
         "worker/test_block_cache.py worker/test_columns.py",
     ),
     Fault(

@@ -274,8 +274,8 @@ SOLVERS = [
     Fault(
         "Newton's step: the scale to a unit diagonal is not undone",
         "solvers/linear_systems.py",
-        "return scipy.linalg.lapack.dpotrs(factor, rhs, lower=1)[0] / scale",
-        "return scipy.linalg.lapack.dpotrs(factor, rhs, lower=1)[0]",
+        "return lambda v: scipy.linalg.lapack.dpotrs(factor, v / scale, lower=1)[0] / scale",
+        "return lambda v: scipy.linalg.lapack.dpotrs(factor, v / scale, lower=1)[0]",
         "solvers/test_linear_systems.py",
     ),
     Fault(
