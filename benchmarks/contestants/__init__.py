@@ -144,12 +144,18 @@ CONTESTANTS: dict[str, Contestant] = {
     "liblinear-s7": _liblinear(7, "logistic"),
     "liblinear-s1": _liblinear(1, "squared_hinge"),
     "liblinear-s2": _liblinear(2, "squared_hinge"),
+    "liblinear-s3": _liblinear(3, "hinge"),
     "liblinear-s11": _liblinear(11, "squared"),
     "liblinear-multicore-s0": _liblinear(0, "logistic", multicore=True),
     "liblinear-multicore-s1": _liblinear(1, "squared_hinge", multicore=True),
     "liblinear-multicore-s2": _liblinear(2, "squared_hinge", multicore=True),
     "snapml-dual": Contestant(
-        "snap_ml", {"dual": True}, ("logistic", "squared_hinge"), "snapml", "snapml", CHANGES
+        "snap_ml",
+        {"dual": True},
+        ("logistic", "squared_hinge", "hinge"),
+        "snapml",
+        "snapml",
+        CHANGES,
     ),
     "snapml-primal": Contestant(
         "snap_ml", {"dual": False}, ("logistic",), "snapml", "snapml", CHANGES

@@ -50,6 +50,8 @@ def fit(
     }
     if loss == "logistic":
         model = snapml.LogisticRegression(dual=dual, **common)
+    elif loss == "hinge":
+        model = snapml.SupportVectorMachine(loss="hinge", **common)
     else:
         # its squared hinge is 1/2 max(0, 1 - yz)^2: twice the weight of the loss is half the
         # regularisation

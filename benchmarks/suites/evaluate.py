@@ -108,9 +108,11 @@ def _losses(loss: str, y: np.ndarray, z: np.ndarray) -> np.ndarray:
         return np.logaddexp(0.0, -y * z)
     if loss == "squared_hinge":
         return np.maximum(0.0, 1.0 - y * z) ** 2
+    if loss == "hinge":
+        return np.maximum(0.0, 1.0 - y * z)
     if loss == "squared":
         return 0.5 * (z - y) ** 2
-    raise ValueError(f"loss {loss!r} is not one of logistic, squared_hinge, squared")
+    raise ValueError(f"loss {loss!r} is not one of logistic, squared_hinge, hinge, squared")
 
 
 def _slopes(loss: str, y: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

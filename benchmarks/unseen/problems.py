@@ -121,6 +121,7 @@ DRAWS: dict[str, Callable[[int, int], tuple[Any, np.ndarray]]] = {
 }
 
 LINEAR_SVC = ("snapml-dual", "liblinear-s1", "liblinear-s2")
+SVC = ("snapml-dual", "liblinear-s3")
 LOGISTIC_DUAL = ("snapml-dual", "liblinear-s0")
 LOGISTIC_DENSE = ("snapml-dual", "sklearn-newton-cholesky", "glum-irls", "sklearn-lbfgs")
 
@@ -172,6 +173,11 @@ PROBLEMS = (
     Problem("rcv1_binary", None, "squared_hinge", 1.0, LINEAR_SVC),
     Problem("news20_text", None, "logistic", 1.0, LOGISTIC_DUAL),
     Problem("news20_libsvm", None, "squared_hinge", 1.0, LINEAR_SVC, one_against=True),
+    Problem("rcv1_binary", None, "hinge", 1.0, SVC),
+    Problem("news20_libsvm", None, "hinge", 1.0, SVC, one_against=True),
+    Problem("raw-counts", 20_000, "hinge", 1.0, SVC),
+    Problem("topics-like", 100_000, "hinge", 1.0, SVC),
+    Problem("long-dense", 300_000, "hinge", 1.0, SVC),
     Problem("kddcup99", None, "logistic", 1.0, LOGISTIC_DUAL),
     Problem("amazon_reviews", None, "logistic", 1.0, LOGISTIC_DUAL),
     Problem("insteval", None, "logistic", 1.0, (*LOGISTIC_DUAL, "sklearn-newton-cholesky")),
