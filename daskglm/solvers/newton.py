@@ -264,10 +264,14 @@ def sample_sizes(
 ) -> list[float]:
     """Return the samples' shares of the rows, which grow fourfold; none if all rows are few.
 
+    Nor are there any of short sparse rows, whose Hessian costs less than a pass: a level with few
+    rows has none in a sample, or of one class alone, and steps from there lead astray.
+
     One step on all rows by the Hessian of m of them leaves about (size / m)^2 of the value, so the
     last sample has 5 size / sqrt(tol) rows, or a tenth of all. The numbers are chosen.
     """
-    if summary.nonzeros < costs.SAMPLED_VALUES:
+    cheap = summary.sparse and hessian_passes(summary, outputs=outputs) < costs.CHEAP_HESSIAN
+    if summary.nonzeros < costs.SAMPLED_VALUES or cheap:
         return []
     n = summary.n_rows
 

@@ -140,7 +140,8 @@
 
     // Share of the rows in all samples on which Newton's method begins.
     get sampleShares() {
-      if (!this.samples || this.nonzeros < costs.SAMPLED_VALUES) return 0;
+      const cheap = this.sparse && this.gram / this.rowsShare < costs.CHEAP_HESSIAN;
+      if (!this.samples || this.nonzeros < costs.SAMPLED_VALUES || cheap) return 0;
       const wanted = 5 * this.size / Math.sqrt(Math.min(Math.max(TOL, 1e-12), 1e-5));
       const least = 20 * this.size / this.rows;
       let shares = 0;

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import daskglm
 from daskglm.core.requests import Evaluate, Problem
@@ -58,6 +59,22 @@ def test_dense_rows_take_little_more_than_two_passes_to_a_proved_1e_6():
     report = daskglm.fit(X, y, solver="newton", tol=1e-6).report_
     assert report.relative_gap <= 1e-6
     assert report.passes <= 2.2
+
+
+def test_short_one_hot_rows_with_rare_levels_do_without_samples():
+    """A sample has no row of a rare level, or some of one class: steps from there led astray."""
+    rng = np.random.default_rng(0)
+    n, sizes = 300_000, (12, 20, 100)
+    effects = [rng.standard_normal(m) for m in sizes]
+    levels = [(m * rng.random(n) ** 4).astype(int) for m in sizes]
+    z = sum(effect[level] for effect, level in zip(effects, levels, strict=True))
+    columns = np.stack(levels, axis=1) + np.cumsum([0, *sizes[:-1]])
+    starts = np.arange(0, 3 * n + 1, 3)
+    X = sp.csr_matrix((np.ones(3 * n), columns.ravel(), starts), (n, sum(sizes)))
+    y = rng.random(n) < 1 / (1 + np.exp(-z))
+    fit = daskglm.fit(sp.hstack([X, X[:, :20]], format="csr"), y, solver="newton")
+    assert fit.report_.passes <= 8.0
+    assert fit.report_.passes % 1.0 == 0.0, "of all rows"
 
 
 def test_samples_of_sorted_and_of_lopsided_labels():
