@@ -77,7 +77,7 @@ def sdca(
         one group of threads, where nothing is exchanged between rounds.
     shrinking : bool, optional
         Whether to skip rows whose dual variables stay at a bound. Default: if the loss has corners,
-        or its curvature jumps, as those of hinges; on a GPU it saves nothing.
+        or its curvature jumps, as those of hinges, in one process; on a GPU it saves nothing.
     random_state : int
         Seed of the random orders.
     dual : Dual, optional
@@ -160,8 +160,9 @@ def config_of(objective: Objective, options: Mapping[str, Any]) -> SDCAConfig:
     """Make the `SDCAConfig` of these options, and of the defaults of others; see `sdca`."""
     names = {"bucket_size": "bucket", "local_epochs": "epochs", "shrinking": "shrink"}
     given = {names.get(name, name): value for name, value in options.items() if value is not None}
-    loss, on_host = objective.loss, objective.engine.capabilities.device == "cpu"
-    fields = {"shrink": on_host and (loss.jumps or not loss.differentiable), **given}
+    loss, can = objective.loss, objective.engine.capabilities
+    rests = loss.jumps or not loss.differentiable
+    fields = {"shrink": rests and can.device == "cpu" and can.workers == 1, **given}
     known = SDCAConfig.__dataclass_fields__
     return SDCAConfig(**{name: value for name, value in fields.items() if name in known})
 
