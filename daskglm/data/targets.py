@@ -44,12 +44,13 @@ def in_memory(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
             refuse_no_numbers(y.dtype, "y")
         y = column_or_1d(to_host(y), warn=True)
     if sample_weight is not None and not (isinstance(sample_weight, str) or is_lazy(sample_weight)):
-        if np.shape(np.asarray(to_host(sample_weight)))[:1] != X.shape[:1]:
-            refuse_names(to_host(sample_weight), "sample_weight")
+        weights = to_host(sample_weight)
+        if np.asarray(weights).shape[:1] != X.shape[:1]:
+            refuse_names(weights, "sample_weight")
         # only the number of rows counts; scikit-learn would ask X for its device, and CuPy's sparse
         # matrices have none
         sample_weight = _check_sample_weight(
-            _weights(to_host(sample_weight)), np.empty(X.shape[:1]), dtype=np.float64
+            _weights(weights), np.empty(X.shape[:1]), dtype=np.float64
         )
     return X, y, sample_weight
 

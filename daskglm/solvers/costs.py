@@ -113,9 +113,9 @@ JUMP_STEPS, JUMP_STEPS_PER_DECADE = 3.0, 1.9
 # (2026-11-28).
 LEVEL_STEPS = 5.0
 # Steps by the Hessian of another point that a Hessian must cost for Newton's method to keep one,
-# those that one serves for at most, and the Hessians that it is foreseen to want still. On 90 drawn
-# problems of two distributions that took 0.57 of the time (0.23 to 1.3); less often kept, for the
-# last Hessian alone, 3 % more (2026-11-29).
+# those that one serves for at most, and the Hessians that it is foreseen to want still. On 37 drawn
+# problems of two distributions that took 0.53 of the time (0.23 to 0.87); on 30 others less often
+# kept, for the last Hessian alone, 1 to 4 % more (2026-11-29).
 LEAST_CHORDS, MOST_CHORDS, HESSIANS_LEFT = 3.0, 50.0, 2.0
 # `Workload.want_of_rows` up to which old Hessians serve: squared hinges of three rows for each
 # feature took up to 1.3 of the time with them, of five half of it (2026-11-29).

@@ -29,6 +29,9 @@ from daskglm.solvers.spec import SolverSpec
 from daskglm.solvers.tron import tron
 from daskglm.solvers.workload import Workload
 
+# Options that the ascent itself takes; its dual variables have the others.
+OF_ASCENT = ("stop", "aggregation", "local_epochs")
+
 
 def sdca_then_newton(
     objective: Objective,
@@ -54,7 +57,7 @@ def sdca_then_newton(
     state, folder
         State of a solve to resume, and the folder with its dual variables.
     **options
-        Those of `sdca`.
+        Those of `sdca` and `config_of`, and `random_state`.
     """
     smooth = objective.loss.differentiable
     allowed = options.get("stop", "gap") == "gap" if polish is None else polish
@@ -76,7 +79,8 @@ def sdca_then_newton(
     second = _second_epochs(Workload.of(objective, tol))
     most = costs.MOST_SECOND if smooth else costs.MOST_HINGE
     pace = _Pace(smooth, is_dear=second >= costs.PROXIMAL_TRON_EPOCHS)
-    ascent = sdca(objective, w, tol=tol, dual=dual, state=state, **options)
+    given = {name: options[name] for name in OF_ASCENT if name in options}
+    ascent = sdca(dual, tol=tol, state=state, **given)
     above = 0  # rounds in turn whose value is above that of w = 0
     again = False  # whether the second stage was given up
     reached: Point | None = None  # by the second stage

@@ -35,35 +35,24 @@ LARGEST_VALUE = float(np.finfo(float).max)
 
 
 def sdca(
-    objective: Objective,
-    w: np.ndarray,
+    dual: Dual,
     *,
     tol: float = 1e-6,
     stop: str = "gap",
-    partitioning: str = "dynamic",
     aggregation: str = "auto",
-    partitions: int | None = None,
-    nodes: int | None = None,
-    threads: int | None = None,
-    bucket_size: int | None = None,
     local_epochs: int | None = None,
-    shrinking: bool | None = None,
-    random_state: int = 0,
-    dual: Dual | None = None,
     state: dict[str, Any] | None = None,
 ) -> Iterates:
     """Stochastic dual coordinate ascent with buckets, partitions, replicas, and CoCoA over workers.
 
     Parameters
     ----------
+    dual : Dual
+        The dual variables to work on, and how; see `config_of`.
     tol : float
         Relative gap (P - D) / D at which a point is certified. With `stop="model-change"`: the
         relative change of the coefficients over a round at which to stop (the rule of the Snap ML
         paper).
-    partitioning : {"dynamic", "static", "wild"}
-        Assign buckets of rows to partitions anew at each epoch, or once. "wild": threads share one
-        vector without locks (Algorithm 1 of the Snap ML paper), which can end at a wrong point; the
-        report's gap shows that.
     aggregation : {"auto", "adaptive", "safe", "search"}
         How to add the changes of partitions. "safe": sigma' is their number (CoCoA+, Ma et al.
         2015). "adaptive": sigma' follows |sum of changes|^2 / sum of |change|^2 as measured, and a
@@ -71,19 +60,10 @@ def sdca(
         workers, then the best combination of the sum of changes and the previous step. "auto":
         "adaptive" until a round lowers the gap by less than half, then "search"; with an L1 part
         the rows of workers come to this process then, if they travel, and the ascent begins anew.
-    partitions, nodes, threads, bucket_size
-        See `requests.SDCAConfig`; per worker.
     local_epochs : int, optional
         Epochs of a round. Default: 1, and `SLOW_EPOCHS` once an ascent searches in one group of
         threads, where nothing is exchanged between rounds, of a loss with corners and more features
         than a Hessian is formed for.
-    shrinking : bool, optional
-        Whether to skip rows whose dual variables stay at a bound. Default: if the loss has corners,
-        or its curvature jumps, as those of hinges, in one process; on a GPU it saves nothing.
-    random_state : int
-        Seed of the random orders.
-    dual : Dual, optional
-        The dual variables to work on; default: new ones that start from w.
     state : dict, optional
         State of a solve to resume, whose dual variables are those of `dual`.
 
@@ -94,16 +74,7 @@ def sdca(
     paper). Cost: a pass an epoch, 1 round, and for "search" a few rounds without a pass; 1 pass for
     each attempt to certify.
     """
-    options = {
-        "partitioning": partitioning,
-        "partitions": partitions,
-        "nodes": nodes,
-        "threads": threads,
-        "bucket_size": bucket_size,
-        "local_epochs": local_epochs,
-        "shrinking": shrinking,
-    }
-    dual = dual or Dual(objective, w, config_of(objective, options), random_state)
+    objective = dual.objective
     # of fewer features Newton's method takes over where the ascent is slow
     corners = not objective.loss.differentiable and objective.n_features > costs.LARGEST_HESSIAN
     sigma = _Sigma(aggregation, *dual.shape())
@@ -160,7 +131,20 @@ def sdca(
 
 
 def config_of(objective: Objective, options: Mapping[str, Any]) -> SDCAConfig:
-    """Make the `SDCAConfig` of these options, and of the defaults of others; see `sdca`."""
+    """Make the `SDCAConfig` of these options.
+
+    Parameters
+    ----------
+    objective : Objective
+    options : mapping
+        Those of `OPTIONS`; what only `sdca` takes is ignored. `partitioning`: assign buckets of
+        rows to partitions anew at each epoch ("dynamic"), or once ("static"); "wild": threads share
+        one vector without locks (Algorithm 1 of the Snap ML paper), which can end at a wrong point;
+        the report's gap shows that. `partitions`, `nodes`, `threads` and `bucket_size`: see
+        `SDCAConfig`; per worker. `shrinking`: whether to skip rows whose dual variables stay at a
+        bound; default: if the loss has corners, or its curvature jumps, as those of hinges, in one
+        process. On a GPU it saves nothing.
+    """
     names = {"bucket_size": "bucket", "local_epochs": "epochs", "shrinking": "shrink"}
     given = {names.get(name, name): value for name, value in options.items() if value is not None}
     loss, can = objective.loss, objective.engine.capabilities
@@ -203,7 +187,7 @@ OPTIONS: dict[str, Check] = {
     **dict.fromkeys(("bucket_size", "local_epochs"), _count),
     "shrinking": check_optional_flag,
 }
-"""Checks of the options that users may give, by name; see `sdca`."""
+"""Checks of the options that users may give, by name; see `sdca` and `config_of`."""
 
 
 class _Sigma:

@@ -169,7 +169,7 @@ class OnThreads:
         high = max(run.high for run in runs)
         self.limits = (low if low < 0 else -np.inf, high if high > 0 else np.inf)
         spread = max(high, 0.0) - min(low, 0.0)
-        if self.all_awake:
+        if self.all_awake or not plan.shrink:
             self.spread, self.all_awake = spread, False
         elif spread <= AWAKE * self.spread:
             self.wake(caches)
