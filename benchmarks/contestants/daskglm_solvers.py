@@ -11,9 +11,10 @@ import numpy as np
 
 import daskglm
 from benchmarks.contestants.local_cluster import client_of
+from daskglm.losses.table import LOSSES
 
 BLOCKS_PER_WORKER = 4
-MAY_TAKE = ("auto", "tron", "lbfgs", "sdca")
+MAY_TAKE, WITH_CORNERS = ("auto", "tron", "lbfgs", "sdca"), ("auto", "sdca")
 
 
 def prepare(X: Any, y: np.ndarray, *, threads: int, workers: int, **_: Any) -> tuple[Any, Any]:
@@ -38,10 +39,11 @@ def prepare(X: Any, y: np.ndarray, *, threads: int, workers: int, **_: Any) -> t
     return parts
 
 
-def warm_up(X: Any, y: Any, *, solver: str, **task: Any) -> None:
+def warm_up(X: Any, y: Any, *, solver: str, loss: str, **task: Any) -> None:
     """Fit few rows, by each solver that `auto` may take for all of them."""
-    for name in MAY_TAKE if solver == "auto" else (solver,):
-        fit(X, y, solver=name, **task)
+    names = MAY_TAKE if LOSSES[loss].differentiable else WITH_CORNERS
+    for name in names if solver == "auto" else (solver,):
+        fit(X, y, solver=name, loss=loss, **task)
 
 
 def fit(
