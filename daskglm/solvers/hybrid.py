@@ -78,7 +78,7 @@ def sdca_then_newton(
 
     second = _second_epochs(Workload.of(objective, tol))
     most = costs.MOST_SECOND if smooth else costs.MOST_HINGE
-    pace = _Pace(smooth, is_dear=second >= costs.PROXIMAL_TRON_EPOCHS)
+    pace = _Pace(smooth, is_dear=not smooth and second >= costs.PROXIMAL_TRON_EPOCHS)
     given = {name: options[name] for name in OF_ASCENT if name in options}
     ascent = sdca(dual, tol=tol, state=state, **given)
     above = 0  # rounds in turn whose value is above that of w = 0
@@ -128,7 +128,7 @@ class _Pace:
     """
 
     def __init__(self, smooth: bool, *, is_dear: bool) -> None:
-        self.smooth = smooth
+        self.smooth, self.is_dear = smooth, is_dear
         self.window = costs.SURE_WINDOW if is_dear else costs.RATE_WINDOW
         self.gaps: list[float] = []
         self.epochs: list[int] = []
@@ -136,10 +136,11 @@ class _Pace:
     def meet(self, point: Point, epochs: int) -> None:
         """Take the gap of a round of so many epochs.
 
-        That of a loss with corners rises where rows that were passed over are met again.
+        It rises where rows that were passed over are met again, which is no reason for a second
+        method that is dear.
         """
         gap = float(point.gap or 0.0) / max(abs(point.value), np.finfo(float).tiny)
-        self.gaps.append(gap if self.smooth or not self.gaps else min(gap, self.gaps[-1]))
+        self.gaps.append(min([gap, *self.gaps[-1:]]) if self.is_dear else gap)
         self.epochs.append(epochs)
 
     def left(self, tol: float) -> float:

@@ -212,9 +212,10 @@ class Workload:
         """Whether Newton's method takes steps by the Hessian of another point, to save some.
 
         Where curvatures jump such steps lead astray. Rows that are read from a source cost as much
-        as a Hessian, and on a device that is cheap.
+        as a Hessian, and on a device that is cheap. Passes with the exponentials of several classes
+        cost more beside a Hessian: three classes took twice the passes, and as long.
         """
-        alike = not (self.quadratic or self.has_ends)
+        alike = self.outputs == 1 and not (self.quadratic or self.has_ends)
         smooth = self.want_of_rows <= costs.MOST_WANT
         saves = self.hessian_step >= costs.LEAST_CHORDS * self.chord_step
         return self.samples and alike and smooth and saves

@@ -127,6 +127,7 @@ def test_the_last_step_has_a_hessian_if_the_bound_alone_is_far(point):
         {"quadratic": True},
         {"has_ends": True},
         {"samples": False},
+        {"outputs": 3},
         {"jumps": True},  # with three rows for each feature
         {"summary": DataSummary(3_000, 20, nonzeros=60_000, nbytes=480_000)},
     ],
