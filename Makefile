@@ -12,15 +12,15 @@ setup: $(VENV)/.done  ## make .venv from requirements.lock
 CUDA_LOCK := $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),requirements-cuda.lock)
 
 $(VENV)/.done: $(VENV)/.demo requirements-cuda.lock
-	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	$(if $(CUDA_LOCK),$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps -r $(CUDA_LOCK))
+	$(RUN) -m pip install --quiet --no-compile --disable-pip-version-check -r requirements.lock
+	$(if $(CUDA_LOCK),$(RUN) -m pip install --quiet --no-compile --disable-pip-version-check --no-deps -r $(CUDA_LOCK))
 	@touch $@
 
 # what a user installs, and what the demo draws with: half a minute less than all that tests need
 $(VENV)/.demo: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "daskglm needs Python 3.11 or newer, for example: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
-	$(RUN) -m pip install --quiet --disable-pip-version-check --constraint requirements.lock -e '.[demo]'
+	$(RUN) -m pip install --quiet --no-compile --disable-pip-version-check --constraint requirements.lock -e '.[demo]'
 	@touch $@
 
 # what is compiled already is not compiled again
@@ -69,7 +69,7 @@ wheel: setup  ## dist/: a wheel with compiled kernels for this Python, and a sou
 audit: setup  ## offline checks of the locks, then pip-audit on them (wants a network)
 	$(RUN) -m pytest -q tests/test_lock.py
 	$(PYTHON) -m venv $(VENV)-audit
-	$(VENV)-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
+	$(VENV)-audit/bin/python -m pip install --quiet --no-compile --disable-pip-version-check pip-audit
 	$(VENV)-audit/bin/pip-audit -S --no-deps --disable-pip -r requirements.lock -r requirements-cuda.lock -r requirements-deploy.lock
 
 bench: setup  ## the first benchmark and its tables
@@ -78,8 +78,8 @@ bench: setup  ## the first benchmark and its tables
 
 test-lowest:  ## the default tests on the lowest supported versions (Python 3.11 to 3.12)
 	$(PYTHON) -m venv .venv-lowest
-	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-lowest.txt
-	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	.venv-lowest/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -r requirements-lowest.txt
+	.venv-lowest/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --no-deps -e .
 	.venv-lowest/bin/python -m pytest -W default
 
 clean:  ## remove what the targets made

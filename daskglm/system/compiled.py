@@ -14,6 +14,9 @@ from 1 in every process. Where files of two processes met, the linker took two f
 number for the same, and one loss ran the steps of another (numba issue 10486). So each process
 counts from a random number here.
 
+Processes that want the same machine code at the same time, as the workers of one machine do at a
+first fit, take turns: one compiles it, the others read what that has written.
+
 To load what is on disk, numba first sets up all that it needs to compile, and imports extensions
 of other packages: most of a first fit. Here that is left to the first function that is compiled.
 """
@@ -32,10 +35,12 @@ import re
 import secrets
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+import locket
 import numba
 from numba import types
 from numba.core import sigutils
@@ -53,6 +58,12 @@ PACKAGE = Path(__file__).parents[1]
 SHIPPED = PACKAGE / "machine_code"
 # Files of machine code that this process has read or written.
 USED: set[Path] = set()
+
+# Locks of this process, by file: on what it compiles now.
+HELD: dict[Path, Any] = {}
+# Seconds to wait at most for another process that compiles the same. The longest kernel took 35 on
+# two cores that three processes shared (2026-11-29).
+LONGEST_WAIT = 120.0
 
 # Imports of this package at the top of a module, without comments: where from, and what; and names
 # in the latter, which may have others after "as".
@@ -84,6 +95,8 @@ def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
         dispatcher = numba.njit(no_cfunc_wrapper=True, **options)(function)
         dispatcher._cache = SourcesCache(function)
         dispatcher._compilation_chain_init_hook = _no_extensions
+        compiler = dispatcher._compiler
+        compiler.compile = dispatcher._cache.ending_turns(compiler.compile)
         return dispatcher
 
     return decorate
@@ -113,8 +126,10 @@ def compiled_callback(
     """
     callback = CFunc(function, sigutils.normalize_signature(signature), {}, options)
     if of.__module__.split(".")[0] == "daskglm":
-        callback._cache = SourcesCache(function, of)  # type: ignore[attr-defined]
-    callback.compile()
+        cache = callback._cache = SourcesCache(function, of)  # type: ignore[attr-defined]
+        cache.ending_turns(callback.compile)()
+    else:
+        callback.compile()
     return callback
 
 
@@ -193,6 +208,20 @@ class SourcesCache(FunctionCache):
             super().save_overload(sig, data)
         except OSError as error:
             logger.info("machine code of %s is not cached: %s", self._name, error)
+        finally:
+            self._cache_file.end_turns()
+
+    def ending_turns(self, compile: Callable[..., Any]) -> Callable[..., Any]:
+        """Let other processes compile this function where `compile` fails."""
+
+        def ending(*arguments: Any) -> Any:
+            try:
+                return compile(*arguments)
+            except BaseException:
+                self._cache_file.end_turns()
+                raise
+
+        return ending
 
 
 # Types for which kernels call functions from outside of the package, and checksums of these.
@@ -243,6 +272,7 @@ class MachineCode:
     def __init__(self, folder: str, name: str, about: str, sources: str) -> None:
         self.folder = Path(folder) if folder else None
         self.name, self.about = name, about
+        self.turns: list[Path] = []
         self.stamp = f"{sources} {numba.__version__}\n".encode()
 
     def file(self, key: Key) -> str:
@@ -252,7 +282,10 @@ class MachineCode:
         return f"{self.name}.{checksum[:20]}.{python}"
 
     def load(self, key: Key) -> Any:
-        """Return what was saved under a key, or shipped for a level; None if nothing."""
+        """Return what was saved under a key, or shipped for a level.
+
+        If nothing was, wait for a process that compiles it; None if it is this one's turn to do so.
+        """
         found = self._read(self.folder, key)
         if numba.config.CPU_NAME is None:
             for level in levels():
@@ -260,7 +293,36 @@ class MachineCode:
                 found = found or self._read(SHIPPED / level, of_level)
         if found is None:
             _say_compiling()
+            self._take_turn(key)
+            found = self._read(self.folder, key)
+            if found is not None:
+                self.end_turns()
         return found
+
+    def _take_turn(self, key: Key) -> None:
+        """Wait until no other process compiles what is under a key; have others wait for this one.
+
+        Where files cannot be locked, or that takes too long, all compile.
+        """
+        if self.folder is None:
+            return
+        path = self.folder / f"{self.file(key)}.lock"
+        if path in HELD:
+            return
+        lock = locket.lock_file(str(path), timeout=LONGEST_WAIT)
+        with suppress(OSError, locket.LockError):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock.acquire()
+            HELD[path] = lock
+            self.turns.append(path)
+
+    def end_turns(self) -> None:
+        """Let other processes compile this function, or read what was written."""
+        while self.turns:
+            path = self.turns.pop()
+            with suppress(OSError):
+                path.unlink()  # of processes that wait for it and of later ones, one each goes on
+            HELD.pop(path).release()
 
     def _read(self, folder: Path | None, key: Key) -> Any:
         if folder is None:

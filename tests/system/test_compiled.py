@@ -197,9 +197,72 @@ def test_files_of_one_function(tmp_path):
         assert each.load(KEY._replace(processor="there")) is None
         assert each.load(KEY._replace(features="")) is None
     assert compiled.MachineCode(str(tmp_path), "dense.margins", "of", "sources").load(KEY) is None
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(list(tmp_path.glob("*.py*[0-9]"))) == 2
     first.flush()
     assert not list(tmp_path.iterdir())
+
+
+IN_TURN = """
+import sys, time
+from numba.core import event
+from daskglm.system import compiled
+
+class Times(event.Listener):
+    count = 0
+    def on_start(self, event):
+        Times.count += event.data["dispatcher"] is kernel
+        if sys.argv[1] == "stop":
+            print("compiling", flush=True)
+            time.sleep(1000.0)
+    def on_end(self, event):
+        pass
+
+@compiled.compiled()
+def kernel(x):
+    return x + 2.0
+
+event.register("numba:compile", Times())
+if sys.argv[1] == "wrong":
+    try:
+        kernel("a")
+    except Exception as error:
+        assert "TypingError" in type(error).__name__
+    assert not compiled.HELD
+print(kernel(1.0), Times.count, flush=True)
+"""
+
+
+def in_turn(folder, *words):
+    """Start a process that compiles a kernel, and says how often it did."""
+    (folder / "in_turn.py").write_text(IN_TURN)
+    env = {**os.environ, "PYTHONPATH": f"{PACKAGE.parent}"}
+    command = [sys.executable, "in_turn.py", *words]
+    return subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.slow
+def test_one_of_several_processes_compiles(tmp_path):
+    """Before: each worker of a machine compiled all kernels, on the same processors."""
+    said = [each.communicate()[0].split() for each in [in_turn(tmp_path, "go") for _ in range(4)]]
+    assert sorted(said) == [["3.0", "0"]] * 3 + [["3.0", "1"]]
+    assert not list(tmp_path.rglob("*.lock"))
+
+
+@pytest.mark.slow
+def test_a_process_that_was_killed_keeps_none_waiting(tmp_path):
+    first = in_turn(tmp_path, "stop")
+    assert first.stdout.readline() == "compiling\n"
+    second = in_turn(tmp_path, "go")
+    with pytest.raises(subprocess.TimeoutExpired):
+        second.wait(4.0)
+    first.kill()
+    assert second.communicate()[0].split() == ["3.0", "1"]
+    first.communicate()
+
+
+@pytest.mark.slow
+def test_what_cannot_be_compiled_keeps_none_waiting(tmp_path):
+    assert in_turn(tmp_path, "wrong").communicate()[0].split() == ["3.0", "2"]
 
 
 def test_files_of_changed_sources_are_overwritten(tmp_path):
@@ -210,7 +273,7 @@ def test_files_of_changed_sources_are_overwritten(tmp_path):
     new.save(KEY, "new")
     assert new.load(KEY) == "new"
     assert old.load(KEY) is None
-    assert len(list(tmp_path.iterdir())) == 1
+    assert len(list(tmp_path.glob("*.py*[0-9]"))) == 1
 
 
 @pytest.mark.parametrize("damage", [b"", b"sources", None, "cut"])
