@@ -82,8 +82,15 @@ def _fetch_ends(numbers, start, stop):  # type: ignore[no-untyped-def]
 
 
 @within_callers(forceinline=True)
-def _fetch_bucket(rows, dual, start, stop):  # type: ignore[no-untyped-def]
-    """Prefetch the numbers of the rows [start, stop), and what tells where these are."""
+def _row_at(listed, j):  # type: ignore[no-untyped-def]
+    """Return the row at place j."""
+    return listed[j] if len(listed) > 0 else j
+
+
+@within_callers(forceinline=True)
+def _fetch_bucket(rows, dual, listed, at, stop_at):  # type: ignore[no-untyped-def]
+    """Prefetch the numbers of the rows at [at, stop_at), and what tells where these are."""
+    start, stop = _row_at(listed, at), _row_at(listed, stop_at - 1) + 1
     _fetch_ends(rows[1], start, stop)
     _fetch_ends(rows[2], start, stop)
     _fetch_ends(dual[0], start, stop)
@@ -100,10 +107,10 @@ def _fetch_row(X, i):  # type: ignore[no-untyped-def]
 
 
 @within_callers(forceinline=True)
-def _row_ahead(i, stop, coming, coming_stop):  # type: ignore[no-untyped-def]
-    """Return the row to be met ROWS_AHEAD rows after row i of a bucket, or the next one's last."""
-    ahead = i + ROWS_AHEAD
-    return ahead if ahead < stop else min(coming + ahead - stop, coming_stop - 1)
+def _row_ahead(listed, j, stop, coming, coming_stop):  # type: ignore[no-untyped-def]
+    """Return the row at ROWS_AHEAD places after place j of a bucket, or the next one's last row."""
+    ahead = j + ROWS_AHEAD
+    return _row_at(listed, ahead if ahead < stop else min(coming + ahead - stop, coming_stop - 1))
 
 
 @njit(nogil=True)
@@ -137,13 +144,14 @@ def sweep(law, rows, v, scales, dual, limits, order):  # type: ignore[no-untyped
         which changes enter v; what moves entries of v but the last towards zero (None: nothing).
     dual : (alpha, norms, seen, asleep)
         Dual variables; squared norms of rows (empty: computed); where the margins met go (empty:
-        not wanted); marks of rows to pass over (empty: no shrinking), set for rows at a bound whose
-        gradient lies beyond `limits`.
+        not wanted); marks of rows to pass over from the next sweep on (empty: no shrinking), set
+        for rows at a bound whose gradient lies beyond `limits`.
     limits : (low, high)
         Of projected gradients, after section 3.3 of Hsieh et al. 2008 (LIBLINEAR).
-    order : (first, stop, bucket, key, begin, end)
-        Rows [first, stop) are cut into buckets of `bucket` rows; those at the places [begin, end)
-        of the order that `key` stands for are visited, the rows of one bucket in sequence.
+    order : (listed, first, stop, bucket, key, begin, end)
+        The rows that are listed (empty: all) at [first, stop) are cut into buckets of `bucket`
+        rows; those at the places [begin, end) of the order that `key` stands for are visited, the
+        rows of one bucket in sequence.
 
     Returns
     -------
@@ -152,13 +160,12 @@ def sweep(law, rows, v, scales, dual, limits, order):  # type: ignore[no-untyped
     """
     rows, dual, v = borrowed(rows), borrowed(dual), borrowed(v)
     (X, y, weight), (C, bias, offset, sigma, threshold) = rows, scales
-    (alpha, norms, seen, asleep), (first, stop, bucket, key, begin, end) = dual, order
+    (alpha, norms, seen, asleep), (listed, first, stop, bucket, key, begin, end) = dual, order
     buckets = (stop - first + bucket - 1) // bucket
     bits = _bits(buckets)
     mask, half = (1 << bits) - 1, (bits + 1) // 2
     d, scattered = len(v) - 1, len(v) > SHARED_CACHED
-    weighted, known = len(weight) > 0, len(norms) > 0
-    shrink, watch = len(asleep) > 0, len(seen) > 0
+    weighted, known, shrink, watch = len(weight) > 0, len(norms) > 0, len(asleep) > 0, len(seen) > 0
     low, high = np.inf, -np.inf
     if begin >= end:
         return low, high
@@ -167,17 +174,18 @@ def sweep(law, rows, v, scales, dual, limits, order):  # type: ignore[no-untyped
     coming = first + bucket * _place(begin, places)
     later = first + bucket * _place(begin + 1, places)
     for t in range(begin, end):
-        row, coming, later = coming, later, first + bucket * _place(t + 2, places)
-        row_stop, coming_stop = min(row + bucket, stop), min(coming + bucket, stop)
-        _fetch_bucket(rows, dual, later, min(later + bucket, stop))
-        for i in range(row, row_stop):
-            _fetch_row(X, min(coming + i - row, coming_stop - 1))
+        at, coming, later = coming, later, first + bucket * _place(t + 2, places)
+        stop_at, coming_stop = min(at + bucket, stop), min(coming + bucket, stop)
+        _fetch_bucket(rows, dual, listed, later, min(later + bucket, stop))
+        for j in range(at, stop_at):
+            i = _row_at(listed, j)
+            _fetch_row(X, _row_at(listed, min(coming + j - at, coming_stop - 1)))
             cost = C * weight[i] if weighted else C
-            if cost == 0.0 or (shrink and asleep[i]):
+            if cost == 0.0:
                 continue
             z = dot(X, i, v, threshold) + bias * v[d] + offset
             if scattered:
-                fetch_shared(X, _row_ahead(i, row_stop, coming, coming_stop), v)
+                fetch_shared(X, _row_ahead(listed, j, stop_at, coming, coming_stop), v)
             if watch:
                 seen[i] = z
             a = alpha[i]

@@ -23,14 +23,19 @@ from daskglm.kernels.records import NO_NUMBERS
 from daskglm.kernels.storages import row_values
 from daskglm.losses import conjugates as duals
 from daskglm.losses.base import Law
-from daskglm.worker.local_epochs import Run
-from daskglm.worker.schedule import Group, bucket_rows, groups_of
+from daskglm.worker.local_epochs import Run, limits_of
+from daskglm.worker.schedule import Group, bucket_rows, groups_of, threads_for
 
 # Share of the spread of projected gradients over all rows from which those of rows that are awake
 # tell little of the others. Chosen.
 AWAKE = 0.1
 
 Pieces = list[tuple[int, int, int]]
+
+
+def _spread(met: Sequence[tuple[float, float]]) -> float:
+    """Return how far projected gradients spread, zero among them."""
+    return max(0.0, *(high for _, high in met)) - min(0.0, *(low for low, _ in met))
 
 
 class OnThreads:
@@ -85,7 +90,8 @@ class OnThreads:
         key = (plan.partitioning, plan.partitions, plan.nodes, plan.threads)
         if key not in self.groups:
             address = caches[0].address if caches else 0
-            self.groups[key] = groups_of(plan, self.facts, plan.threads or self.threads, address)
+            threads = plan.threads or threads_for(plan, self.facts, self.threads)
+            self.groups[key] = groups_of(plan, self.facts, threads, address)
         return self.groups[key]
 
     # ---- blocks
@@ -165,13 +171,11 @@ class OnThreads:
         else:
             with ThreadPoolExecutor(len(runs)) as coordinators:
                 list(coordinators.map(Run.go, runs))
-        low = min(run.low for run in runs)
-        high = max(run.high for run in runs)
-        self.limits = (low if low < 0 else -np.inf, high if high > 0 else np.inf)
-        spread = max(high, 0.0) - min(low, 0.0)
+        first, last = [run.met[0] for run in runs], [run.met[-1] for run in runs]
+        self.limits = limits_of(last)
         if self.all_awake or not plan.shrink:
-            self.spread, self.all_awake = spread, False
-        elif spread <= AWAKE * self.spread:
+            self.spread, self.all_awake = _spread(first), False
+        elif _spread(last) <= AWAKE * self.spread:
             self.wake(caches)
         return {
             "change": sum((run.change for run in runs[1:]), runs[0].change),

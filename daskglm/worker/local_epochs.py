@@ -31,14 +31,20 @@ def _apart(many: int, size: int) -> np.ndarray:
     return np.empty((many, size + APART))[:, :size]
 
 
+def limits_of(met: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return the projected gradients beyond which rows are passed over: the extremes of others."""
+    low, high = min(low for low, _ in met), max(high for _, high in met)
+    return low if low < 0.0 else -np.inf, high if high > 0.0 else np.inf
+
+
 @dataclass
 class Run:
     """One group's part of a round, and what came of it.
 
     `change` is the sum of the group's changes of the shared vector; `joint` and `apart` are the
     squared norms of the partitions' changes added up before and after squaring, whose ratio tells
-    how far the partitions get in each other's way; `low` and `high` are the extreme projected
-    gradients met.
+    how far the partitions get in each other's way; `met` has the extreme projected gradients of
+    each sweep, which are the `limits` of the next one.
     """
 
     law: Law
@@ -48,8 +54,7 @@ class Run:
     number: int
     bucket: int
     limits: tuple[float, float]
-    low: float = np.inf
-    high: float = -np.inf
+    met: list[tuple[float, float]] = field(default_factory=list)
     joint: float = 0.0
     apart: float = 0.0
     change: np.ndarray = field(default_factory=lambda: np.empty(0))
@@ -111,18 +116,35 @@ class Run:
         u: Any = None,
     ) -> None:
         """Let every partition sweep, each from a copy of u where that is given."""
+        # lists of one moment: threads put rows to sleep
+        awake = self._awake({part[:3] for share in shares for part in share})
 
         def work(p: int) -> tuple[float, float]:
             if u is not None:
                 np.copyto(vectors[p], u)
-            return self._sweep(shares[p], vectors[p], sigma, epoch)
+            return self._sweep(shares[p], awake, vectors[p], sigma, epoch)
 
-        for low, high in self.group.map(work):
-            self.low = min(self.low, low)
-            self.high = max(self.high, high)
+        lows, highs = zip(*self.group.map(work), strict=True)
+        self.met.append((min(lows), max(highs)))
+        self.limits = limits_of(self.met[-1:])
+
+    def _awake(self, ranges: set[tuple[int, int, int]]) -> dict[tuple[int, int, int], np.ndarray]:
+        """List the rows of ranges (block, first, stop) that are not passed over."""
+        if not self.request.plan.shrink:
+            return {}
+        return {
+            (block, first, stop): first
+            + np.flatnonzero(self.caches[block].dual.asleep[first:stop] == 0)
+            for block, first, stop in ranges
+        }
 
     def _sweep(
-        self, slices: list[Slice], v: np.ndarray, sigma: float, epoch: int
+        self,
+        slices: list[Slice],
+        awake: dict[tuple[int, int, int], np.ndarray],
+        v: np.ndarray,
+        sigma: float,
+        epoch: int,
     ) -> tuple[float, float]:
         state = self.request.state
         scales = state.C, state.bias, state.offset, sigma, state.threshold or None
@@ -130,7 +152,7 @@ class Run:
         for part in slices:
             m = self.caches[part.block]
             dual = m.dual.work, m.dual.norms, m.dual.seen[: 0 if epoch else None], m.dual.asleep
-            order = part.first, part.stop, self.bucket, part.key, part.begin, part.end
+            order = part.order(awake.get(part[:3]), self.bucket)
             found = kernels.sweep(self.law, m.data[:3], v, scales, dual, self.limits, order)
             low = min(low, found[0])
             high = max(high, found[1])

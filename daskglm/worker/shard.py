@@ -224,7 +224,9 @@ class Shard:
             pieces = divide(self.blocks, threads)
         if self.pool is None or len(pieces) == 1:
             return add([work(part) for part in pieces])
-        return add(list(self.pool.map(work, pieces)))
+        # this thread takes a piece as well: to wake another takes as long as some thousand rows
+        others = self.pool.map(work, pieces[1:])
+        return add([work(pieces[0]), *others])
 
     def _trust_region_step(self, asked: Asked[TrustRegionStep]) -> Totals:
         ranks, request, caches = self.ranks, asked.request, asked.caches

@@ -199,6 +199,7 @@ def test_a_threshold_of_zero_changes_nothing(storage):
     from daskglm.kernels.coordinate_ascent import sweep
     from daskglm.kernels.records import read_only
     from daskglm.losses.table import law_of
+    from daskglm.worker.schedule import ALL_ROWS
 
     X, y = make_problem(300, 20, sparse=storage != "dense", seed=1)
     rows, labels = X, read_only(y.astype(np.int8))
@@ -216,7 +217,7 @@ def test_a_threshold_of_zero_changes_nothing(storage):
                 law_of(LossRef("logistic")), (rows, labels, read_only(none)), v,
                 (0.1, 1.0, 0.2, 1.0, threshold),
                 (alpha, none, none, np.empty(0, np.uint8)), (-np.inf, np.inf),
-                (0, 300, 4, key, 0, 75),
+                (ALL_ROWS, 0, 300, 4, key, 0, 75),
             )  # fmt: skip
         found.append(np.append(alpha, v))
     np.testing.assert_allclose(found[0], found[1], rtol=0.0 if storage != "dense" else 1e-12)

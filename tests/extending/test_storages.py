@@ -29,6 +29,7 @@ from daskglm.losses.table import find, law_of
 from daskglm.objectives.primal import Objective
 from daskglm.solvers import get_solver
 from daskglm.system import compiled
+from daskglm.worker.schedule import ALL_ROWS
 from tests.extending import category_codes
 from tests.objectives.several import ordered_objective, softmax_objective
 
@@ -209,7 +210,7 @@ def test_an_epoch_of_coordinate_ascent_is_the_same(both):
     for rows in both:
         alpha, v, own = np.zeros(N), np.zeros(D + 1), np.zeros(D + 1)
         dual = alpha, NOTHING, NOTHING, np.empty(0, np.uint8)
-        limits, order = (-np.inf, np.inf), (0, N, 8, 5, 0, -(-N // 8))
+        limits, order = (-np.inf, np.inf), (ALL_ROWS, 0, N, 8, 5, 0, -(-N // 8))
         given, scales = (rows, y, NO_NUMBERS), (0.5, 1.0, 0.0, 1.0, 0.01)
         coordinate_ascent.sweep(law, given, v, scales, dual, limits, order)
         out = np.empty(N), own, NOTHING

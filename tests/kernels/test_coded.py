@@ -21,6 +21,7 @@ from daskglm.kernels import (
 )
 from daskglm.kernels.records import NO_NUMBERS, NOTHING, read_only
 from daskglm.losses.table import law_of
+from daskglm.worker.schedule import ALL_ROWS
 from tests.kernels import coded_cases
 
 N = 700
@@ -229,7 +230,7 @@ def test_coordinate_ascent(both):
     for X in (rows, sparse):
         alpha, v, own = np.zeros(N), np.append(v0, 0.1), np.zeros(d + 1)
         dual = alpha, NOTHING, NOTHING, np.empty(0, np.uint8)
-        limits, order = (-np.inf, np.inf), (0, N, 8, 5, 0, -(-N // 8))
+        limits, order = (-np.inf, np.inf), (ALL_ROWS, 0, N, 8, 5, 0, -(-N // 8))
         scales = 0.5, 1.0, 0.0, 1.0, 0.01
         coordinate_ascent.sweep(LAW, (X, y, NO_NUMBERS), v, scales, dual, limits, order)
         out = np.empty(N), own, NOTHING

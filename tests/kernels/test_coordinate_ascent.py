@@ -8,6 +8,7 @@ from daskglm.kernels import coordinate_ascent, csr
 from daskglm.kernels.coordinate_ascent import SHARED_CACHED
 from daskglm.kernels.records import NO_NUMBERS, read_only
 from daskglm.losses.table import law_of
+from daskglm.worker.schedule import ALL_ROWS
 
 LAW = law_of(LossRef("logistic"))
 N, USED = 203, 40
@@ -43,15 +44,17 @@ def dense_of(X, width):
     return out
 
 
-def swept(X, v, bucket, parts, shrink=False, weight=NO_NUMBERS):
+def swept(X, v, bucket, parts, shrink=False, weight=NO_NUMBERS, listed=ALL_ROWS):
     """Dual variables, shared vector and margins met after the places of the order, part by part."""
     alpha, seen = np.zeros(N), np.zeros(N)
     asleep = np.zeros(N if shrink else 0, np.uint8)
     y = read_only(np.where(np.arange(N) % 3 == 0, 1, -1).astype(np.int8))
     v, scales = v.copy(), (0.7, 1.0, 0.1, 1.0, None)
-    buckets = -(-N // bucket)
+    rows = len(listed) or N
+    buckets = -(-rows // bucket)
     for begin, end in parts(buckets):
-        dual, order = (alpha, NO_NUMBERS, seen, asleep), (0, N, bucket, 11, begin, end)
+        dual = alpha, NO_NUMBERS, seen, asleep
+        order = listed, 0, rows, bucket, 11, begin, end
         coordinate_ascent.sweep(LAW, (X, y, weight), v, scales, dual, EVERY, order)
     return alpha, v, seen
 
@@ -87,10 +90,24 @@ def test_an_epoch_may_be_cut_anywhere(rows, bucket):
     )
 
 
+@pytest.mark.parametrize("bucket", [1, 8])
+def test_rows_that_are_not_listed_are_left_alone(rows, bucket):
+    X, v = rows[1], np.zeros(USED + 1)
+    listed = np.flatnonzero(np.arange(N) % 7 < 3)
+    alpha, moved, seen = swept(X, v, bucket, lambda buckets: [(0, buckets)], listed=listed)
+    assert np.flatnonzero(alpha).tolist() == np.flatnonzero(seen).tolist() == listed.tolist()
+    changed = 0.7 * np.append(dense_of(X, USED).T @ alpha, alpha.sum())
+    np.testing.assert_allclose(moved, changed, atol=1e-12)
+    every = swept(X, v, bucket, lambda buckets: [(0, buckets)], listed=np.arange(N))
+    same = swept(X, v, bucket, lambda buckets: [(0, buckets)])
+    for one, other in zip(every, same, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_no_rows_are_swept():
     X = tuple(map(read_only, (np.empty(0), np.empty(0, np.int32), np.zeros(1, np.int32))))
     none, v = np.empty(0), np.ones(5)
-    dual, order = (none, none, none, np.empty(0, np.uint8)), (0, 0, 8, 5, 0, 0)
+    dual, order = (none, none, none, np.empty(0, np.uint8)), (ALL_ROWS, 0, 0, 8, 5, 0, 0)
     found = coordinate_ascent.sweep(
         LAW, (X, none, none), v, (1.0, 0.0, 0.0, 1.0, None), dual, EVERY, order
     )

@@ -10,6 +10,7 @@ from daskglm.kernels import coordinate_ascent
 from daskglm.losses import conjugates as duals
 from daskglm.losses.dispatch import tile
 from daskglm.losses.table import find, law_of
+from daskglm.worker.schedule import ALL_ROWS
 from tests.covering import each_choice
 
 NAMES = [
@@ -69,7 +70,7 @@ def step(name, y, z, a, q):
         (1.0, 0.0, z, 1.0, None),
         (a, np.array([q]), np.empty(0), np.empty(0, np.uint8)),
         (-np.inf, np.inf),
-        (0, 1, 1, 0, 0, 1),
+        (ALL_ROWS, 0, 1, 1, 0, 0, 1),
     )
     return float(a[0])
 

@@ -45,10 +45,11 @@ def test_buckets_by_cache_line_and_last_level_cache(tmp_path, monkeypatch):
     st.integers(1, 9),
     st.sampled_from([1, 8]),
     st.sampled_from(["dynamic", "static"]),
+    st.sampled_from([0.0, 0.1, 0.7, 1.0]),
     st.integers(0, 99),
 )
 @settings(max_examples=150, deadline=None)
-def test_every_bucket_is_assigned_once(blocks, partitions, bucket, partitioning, seed):
+def test_every_row_is_assigned_once(blocks, partitions, bucket, partitioning, share, seed):
     import numpy as np
 
     from daskglm.core.facts import DataSummary
@@ -58,19 +59,38 @@ def test_every_bucket_is_assigned_once(blocks, partitions, bucket, partitioning,
     facts = [DataSummary(n_rows=n, nonzeros=n * per_row) for n, per_row in blocks]
     plan = SDCAConfig(partitioning=partitioning, partitions=partitions, nodes=1)
     (group,) = schedule.groups_of(plan, facts, 2, 0)
-    shares = schedule.assign_buckets(group, plan, bucket, np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    shares = schedule.assign_buckets(group, plan, bucket, rng)
+    awake = [rng.random(n) < share for n, _ in blocks]
     assert len(shares) == partitions
     visits = [np.zeros(n, int) for n, _ in blocks]
     for part in (part for share in shares for part in share):
-        count = -(-(part.stop - part.first) // bucket)
+        listed = part.first + np.flatnonzero(awake[part.block][part.first : part.stop])
+        rows, first, stop, bucket, key, begin, end = part.order(listed, bucket)
+        rows = rows if len(rows) or not len(listed) else np.arange(stop)
+        count = -(-(stop - first) // bucket)
         bits = _bits(count)
-        for t in range(part.begin, part.end):
-            first = part.first + bucket * place_of(
-                t, count, (1 << bits) - 1, (bits + 1) // 2, part.key
-            )
-            visits[part.block][first : min(first + bucket, part.stop)] += 1
-    assert all((count == 1).all() for count in visits)
+        for t in range(begin, end):
+            at = first + bucket * place_of(t, count, (1 << bits) - 1, (bits + 1) // 2, key)
+            visits[part.block][rows[at : min(at + bucket, stop)]] += 1
+    for count, met in zip(visits, awake, strict=True):
+        assert (count == met).all()
     assert topology.LINE_BYTES == 64
+
+
+def test_few_values_that_may_be_passed_over_are_of_one_thread():
+    from daskglm.core.facts import DataSummary
+    from daskglm.core.requests import SDCAConfig
+
+    def threads(values, **plan):
+        facts = [DataSummary(n_rows=1000, nonzeros=values // 2)] * 2
+        return schedule.threads_for(SDCAConfig(**plan), facts, 4)
+
+    few, many = schedule.THREAD_VALUES, 100 * schedule.THREAD_VALUES
+    assert (threads(few, shrink=True), threads(many, shrink=True)) == (1, 4)
+    assert threads(3 * few, shrink=True) == 3
+    for asked in ({}, {"partitions": 3}, {"nodes": 2}, {"partitioning": "wild"}):
+        assert threads(few, shrink=bool(asked), **asked) == 4
 
 
 def test_blocks_are_visited_in_turns():
