@@ -110,9 +110,10 @@ def sdca_then_newton(
             reason, reached = yield from _second(
                 objective, dual, best.w, math.inf if lost else passes
             )
-            if reason is not None:
+            if reason is not None and (smooth or lost):
                 return reason
-            # it took more than the epochs it was to save: the ascent resumes from where it was
+            # it took more than the epochs it was to save, or came to rest, where the ascent of a
+            # loss with corners had only paused: that resumes from where it was
             allowed, again = False, smooth
 
 

@@ -7,8 +7,10 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
-from daskglm.solvers import costs, get_solver
+from daskglm.core.outcome import Reason
+from daskglm.solvers import costs, get_solver, hybrid
 from daskglm.solvers.workload import Workload
+from tests.conftest import make_problem
 from tests.solvers.problems import decaying, problem
 
 
@@ -54,3 +56,21 @@ def test_a_solve_handed_over_resumes_with_newton(tmp_path, monkeypatch):
     assert resumed.report_.converged
     assert resumed.report_.solver == "newton"
     np.testing.assert_allclose(resumed.coef_, whole.coef_, rtol=1e-4, atol=1e-8)
+
+
+def test_an_ascent_goes_on_where_the_second_method_of_a_hinge_comes_to_rest(monkeypatch):
+    """On rcv1_binary one of six orders of rows ended at 1e-5."""
+    calls = []
+
+    def at_rest(objective, dual, w, passes):
+        calls.append(passes)
+        return Reason.STALLED, None
+        yield
+
+    monkeypatch.setattr(hybrid, "_second", at_rest)
+    monkeypatch.setattr(hybrid._Pace, "left", lambda self, tol: 1e9 if len(self.gaps) > 2 else 0.0)
+    X, y = make_problem(300, 20)
+    model = daskglm.fit(X, y, loss="hinge", solver="sdca", C=0.1, tol=1e-4, random_state=0)
+    assert len(calls) == 1
+    assert model.report_.converged
+    assert model.report_.solver.startswith("sdca")
