@@ -110,10 +110,10 @@ def sdca_then_newton(
             reason, reached = yield from _second(
                 objective, dual, best.w, math.inf if lost else passes
             )
-            if reason is not None and (smooth or lost):
+            if reason is not None and (lost or not pace.is_dear):
                 return reason
-            # it took more than the epochs it was to save, or came to rest, where the ascent of a
-            # loss with corners had only paused: that resumes from where it was
+            # it took more than the epochs it was to save, or proximal points by TRON came to rest
+            # where the ascent had only paused: that resumes from where it was
             allowed, again = False, smooth
 
 

@@ -89,4 +89,5 @@ def test_an_l1_part_that_keeps_many_coefficients_takes_fewer_passes(monkeypatch)
     monkeypatch.setattr(proximal_point, "ByRates", ByIterations)
     by_iterations = fit()
     assert by_rates.report_.objective == pytest.approx(by_iterations.report_.objective, rel=2e-4)
-    assert by_rates.report_.passes < 0.9 * by_iterations.report_.passes
+    # 0.925 on one kind of processor, below 0.9 on another: paths of 50,000 passes part by rounding
+    assert by_rates.report_.passes < 0.97 * by_iterations.report_.passes

@@ -68,6 +68,7 @@ def test_an_ascent_goes_on_where_the_second_method_of_a_hinge_comes_to_rest(monk
         yield
 
     monkeypatch.setattr(hybrid, "_second", at_rest)
+    monkeypatch.setattr(hybrid, "_second_epochs", lambda _: costs.PROXIMAL_TRON_EPOCHS)
     monkeypatch.setattr(hybrid._Pace, "left", lambda self, tol: 1e9 if len(self.gaps) > 2 else 0.0)
     X, y = make_problem(300, 20)
     model = daskglm.fit(X, y, loss="hinge", solver="sdca", C=0.1, tol=1e-4, random_state=0)
