@@ -153,7 +153,7 @@ def test_a_worker_killed_is_replaced_by_the_other(tmp_path, phase):
                     kill()
 
             def kill_when_it_has_read():
-                while [str(victim)] not in readers(tmp_path):
+                while not any(str(victim) in of_one for of_one in readers(tmp_path)):
                     time.sleep(0.01)
                 kill()
 
