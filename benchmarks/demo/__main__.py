@@ -42,7 +42,7 @@ def main(data: Path | None, out: Path) -> None:
         click.echo(f"{asked.title}: {len(asked.y):,} rows. {asked.question}")
         if asked.dropped:
             click.echo(f"left out, as dates or names of rows: {', '.join(asked.dropped)}")
-        ours, first = _on_a_cluster(asked, beside)
+        ours, first, settled = _on_a_cluster(asked, beside)
     bound = sides.bound_of(ours)
     fitted = [ours]
     click.echo("scikit-learn's pipeline: with its own tolerance")
@@ -67,8 +67,8 @@ def main(data: Path | None, out: Path) -> None:
     )
     hero, figures, shown = (
         _of_any(fitted, asked.later[1], bound)
-        if beside is None
-        else _of_flights(fitted, bound, beside.result())
+        if beside is None or settled is None
+        else _of_flights(fitted, bound, settled, beside.result())
     )
     out.mkdir(parents=True, exist_ok=True)
     target = out / "index.html"
@@ -78,10 +78,13 @@ def main(data: Path | None, out: Path) -> None:
     click.echo(f"\npictures: {target}")
 
 
-def _on_a_cluster(asked: problem.Problem, beside: Future[Any] | None) -> tuple[sides.Side, float]:
+def _on_a_cluster(
+    asked: problem.Problem, beside: Future[Any] | None
+) -> tuple[sides.Side, float, sides.Side | None]:
     """Fit twice on two workers, the second time when what is done `beside` the first has ended.
 
-    Returns the second fit, and the seconds of the first.
+    Returns the second fit, the seconds of the first, and for the flights a third fit, in which the
+    ranks of aircraft have settled.
     """
     click.echo("two workers: starting; a first fit compiles what is not on the disk yet")
     start = time.perf_counter()
@@ -96,24 +99,30 @@ def _on_a_cluster(asked: problem.Problem, beside: Future[Any] | None) -> tuple[s
         if beside is not None:
             beside.result()
         click.echo("two workers: from the raw table")
-        return sides.by_daskglm(client, asked), first
+        ours = sides.by_daskglm(client, asked)
+        if beside is None:
+            return ours, first, None
+        click.echo(f"two workers: until the order of aircraft has settled, {sides.SETTLED:g}")
+        return ours, first, sides.by_daskglm(client, asked, sides.SETTLED)
 
 
 Shown = tuple[tuple[str, str], list[Figure], tuple[str, str] | None]
 
 
-def _of_flights(fitted: Sequence[sides.Side], bound: float, counted: flights.Counts) -> Shown:
+def _of_flights(
+    fitted: Sequence[sides.Side], bound: float, settled: sides.Side, counted: flights.Counts
+) -> Shown:
     """The number of the page, and what is shown beside the clocks: the worst aircraft, hours."""
     ours, early = fitted[:2]
-    radius = _radius(ours)
-    listed = flights.aircraft(ours.coefficients, early.coefficients, radius)
+    radius = sides.radius_of(settled)
+    listed = flights.aircraft(settled.coefficients, early.coefficients, radius)
     number = f"{len(listed.wrong)} of {flights.LISTED}"
     said = ". It says that it has converged" if early.converged else ". It warns"
     hero = (
         f"aircraft on scikit-learn's list of those that are late most do not belong there{said}, "
-        f"and is {early.above(bound):.0e} above the optimum. daskglm took "
-        f"{ours.total:.1f} s from the raw table of strings, on two workers, and proved that no "
-        f"model's objective is lower by {ours.above(bound):.0e} of it."
+        f"and is {early.above(bound):.0e} above the optimum. From the raw table of strings, on two "
+        f"workers, daskglm came within {ours.above(bound):.0e} of it in {ours.total:.1f} s, and in "
+        f"{settled.total:.1f} s so near that the list is settled. Both are proved."
     )
     figures = [
         Figure(
@@ -131,12 +140,6 @@ def _of_flights(fitted: Sequence[sides.Side], bound: float, counted: flights.Cou
         ),
     ]
     return (number, hero), figures, ("The Poisson model", str(counted.result.summary()))
-
-
-def _radius(side: sides.Side) -> float:
-    """Return how far the coefficients are from the optimum at most, in all."""
-    norm = float((side.coefficients**2).sum() ** 0.5)
-    return norm * float(side.model.report_.coefficient_error)
 
 
 def _of_any(fitted: Sequence[sides.Side], y: Any, bound: float) -> Shown:

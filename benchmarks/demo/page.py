@@ -27,6 +27,8 @@ p { margin: 0 0 16px; color: var(--soft); max-width: 70ch; }
           line-height: 1; }
 .pictures { display: grid; gap: 16px; margin: 0 0 16px;
             grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); }
+/* two pictures beside the first one, which is the tallest */
+.pictures figure:first-child { grid-row: span 2; }
 .card { padding: 16px; background: var(--paper); border: 1px solid var(--line);
         border-radius: 8px; overflow-x: auto; margin: 0 0 16px; min-width: 0; }
 .pictures .card { margin: 0; }

@@ -18,6 +18,8 @@ import matplotlib.pyplot as plt
 BLUE, ORANGE, GREY = "#2563a8", "#d9822b", "#8a94a0"
 # Inches, and points of small text: readable where a picture is as wide as a telephone.
 SIZE, SMALL = (3.8, 2.9), 8.5
+# As tall as two of them with their titles and captions.
+TALL = SIZE[0], 2.3 * SIZE[1]
 # Coefficients shown of each sign, and bins of equally many held-out rows.
 SHOWN, BINS = 9, 15
 
@@ -57,7 +59,7 @@ def effect(by_hour: pd.DataFrame) -> str:
 
 def ranks(ours: pd.Series, theirs: pd.Series, shown: int) -> str:
     """Ranks of the first ones at the optimum, and those that the others give them."""
-    figure, axes = plt.subplots(figsize=(SIZE[0], 1.5 * SIZE[1]))
+    figure, axes = plt.subplots(figsize=TALL)
     for name, rank in ours.nsmallest(shown).items():
         other = int(theirs[name])
         lost = other > shown
@@ -83,7 +85,7 @@ def coefficients(values: pd.Series) -> str:
     ordered = values.sort_values()
     both = pd.concat([ordered.iloc[:SHOWN], ordered.iloc[-SHOWN:]])
     shown = both[~both.index.duplicated()]
-    figure, axes = plt.subplots(figsize=(SIZE[0], 1.5 * SIZE[1]))
+    figure, axes = plt.subplots(figsize=TALL)
     axes.barh(range(len(shown)), shown, color=[ORANGE if b > 0 else BLUE for b in shown])
     axes.set_yticks(range(len(shown)), list(shown.index))
     axes.axvline(0, color=GREY, linewidth=0.8)

