@@ -123,7 +123,10 @@ DRAWS: dict[str, Callable[[int, int], tuple[Any, np.ndarray]]] = {
 LINEAR_SVC = ("snapml-dual", "liblinear-s1", "liblinear-s2")
 SVC = ("snapml-dual", "liblinear-s3")
 LOGISTIC_DUAL = ("snapml-dual", "liblinear-s0")
-LOGISTIC_DENSE = ("snapml-dual", "sklearn-newton-cholesky", "glum-irls", "sklearn-lbfgs")
+LOGISTIC_DENSE = (
+    *("snapml-dual", "sklearn-newton-cholesky", "glum-irls", "sklearn-lbfgs"),
+    *("h2o-irlsm", "h2o-lbfgs"),
+)
 
 
 @dataclass(frozen=True)
