@@ -175,9 +175,12 @@ class Kinks:
         """Return the entries of `residual` in a run, of coefficients in no group."""
         strengths = self.strengths[run]
         if not self.is_bounded:
-            # where coefficients are zero the slope less its strength; most of many are
-            found = np.fmax(gradient - strengths, 0.0)
-            found += np.fmin(gradient + strengths, 0.0)
+            # where coefficients are zero, as most of many are, the slope less its strength, of the
+            # few that have more than that
+            found = np.zeros_like(gradient)
+            over = np.flatnonzero(np.abs(gradient) > strengths)
+            slopes = gradient[over]
+            found[over] = slopes - np.copysign(strengths[over], slopes)
             live = np.flatnonzero(w != 0.0)
             pulled = gradient[live] + np.sign(w[live]) * strengths[live]
             found[live] = np.where(np.isnan(pulled), 0.0, pulled)

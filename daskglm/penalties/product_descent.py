@@ -6,6 +6,7 @@ the values of all others (Moré & Toraldo 1991 for bounds, Chen, Curtis & Robins
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -20,9 +21,10 @@ GRADIENT_STEPS = 2
 SAFETY, RELAX = 1.2, 0.8
 # Trials of a proximal gradient step at most. Chosen.
 MOST_TRIALS = 20
-# Share of the residual of the free coefficients that conjugate gradients leave, and products that
-# they take at most. Chosen.
-CG_SHARE, MOST_PRODUCTS = 0.1, 200
+# Share of the residual of the free coefficients that conjugate gradients leave, where sweeps have
+# found others that are free; share of the wanted residual that they leave in any case; and products
+# that they take at most. Chosen.
+CG_SHARE, CG_ENOUGH, MOST_PRODUCTS = 0.1, 0.5, 200
 # Share of the free coefficients that may cross kinks: then the step is long enough. Chosen.
 MOST_CROSSED = 0.1
 # Curvature, as a share of that of the diagonal, below which a direction is flat.
@@ -34,7 +36,9 @@ MOST_OF_MODEL = 500
 # Rounds of both kinds of steps at most, and rounds in turn that may not halve the residual once it
 # is small; ten times as many before. Chosen.
 MOST_ROUNDS, MOST_IDLE = 500, 10
-
+# By how many times the residual may be larger than foretold where it is asked again whether a point
+# is near enough. Chosen.
+LOOK = 2.0
 # Sweeps over the coefficients before conjugate gradients take over, at most. Chosen.
 MOST_SWEEPS = 20
 
@@ -42,6 +46,9 @@ Product = Callable[[np.ndarray], np.ndarray]
 # of a point, the gradient of the model's quadratic there, a residual to reach and a number of
 # sweeps at most: where coordinate descent leads to, and the number of its sweeps
 Sweeps = Callable[[np.ndarray, np.ndarray, float, int], tuple[np.ndarray, int]]
+# of a point, and the gradient of the model's quadratic there: by how many times what is left is
+# more than enough, about in proportion to the residual
+Enough = Callable[[np.ndarray, np.ndarray], float]
 
 
 def minimise_by_products(
@@ -52,6 +59,7 @@ def minimise_by_products(
     kinks: Kinks,
     share: float,
     sweeps: Sweeps | None = None,
+    enough: Enough | None = None,
 ) -> Minimum:
     """Minimise g'(v - w) + 1/2 (v - w)' H (v - w) + kinks(v) over v.
 
@@ -65,12 +73,15 @@ def minimise_by_products(
         As of `descent.minimise`.
     sweeps : callable, optional
         Coordinate descent, which takes the place of proximal gradient steps.
+    enough : callable, optional
+        Says where to end before the residual is as small as `share` wants it. What it said last
+        foretells where it is asked again.
 
     Returns
     -------
     Minimum
     """
-    return _Model(product, diagonal, gradient, w, kinks, sweeps).minimise(share)
+    return _Model(product, diagonal, gradient, w, kinks, sweeps, enough).minimise(share)
 
 
 class _Model:
@@ -84,9 +95,11 @@ class _Model:
         w: np.ndarray,
         kinks: Kinks,
         sweeps: Sweeps | None,
+        enough: Enough | None,
     ) -> None:
         self.multiply, self.kinks, self.products = product, kinks, 0
-        self.sweeps = sweeps
+        self.sweeps, self.enough = sweeps, enough
+        self.is_enough, self.look = False, math.inf
         self.scale = np.where(diagonal > 0.0, diagonal, 1.0)
         # one number for a group, whose minimum in this metric is known
         self.metric = self.scale.copy()
@@ -95,6 +108,7 @@ class _Model:
             self.metric[kinks.members] = np.repeat(most, np.diff(kinks.pointers))
         self.begin, self.gradient = w, gradient
         self.v, self.slope = w.copy(), gradient.copy()
+        self.settled = False  # whether the last sweeps found the same coefficients to be free
         self.curvature = 1.0  # of the model over that of the metric, along a step
 
     @np.errstate(over="ignore", invalid="ignore")  # of huge columns
@@ -105,7 +119,7 @@ class _Model:
         best, idle = np.inf, 0
         for _ in range(MOST_ROUNDS):
             most = MOST_IDLE if residual <= 1e-6 * first else 10 * MOST_IDLE
-            if residual <= max(wanted, self._noise()) or idle > most:
+            if residual <= max(wanted, self._noise()) or idle > most or self.is_enough:
                 break
             if self.products >= MOST_OF_MODEL:
                 break
@@ -115,7 +129,7 @@ class _Model:
             else:
                 self._sweep(self.sweeps, wanted)
             residual = self._left()
-            if residual > wanted:
+            if residual > wanted and not self._may_end(residual, 0.0, 0.0):
                 self._step_on_free(wanted)
                 residual = self._left()
             idle = idle + 1 if residual >= 0.5 * best else 0
@@ -126,6 +140,20 @@ class _Model:
         """Multiply a vector by H, and count it."""
         self.products += 1
         return self.multiply(v)
+
+    def _may_end(
+        self, residual: float, step: np.ndarray | float, change: np.ndarray | float
+    ) -> bool:
+        """Return whether a step leads near enough, if the residual does not say that it does not.
+
+        `change` is the product of H and the step.
+        """
+        if self.enough is None or residual > self.look:
+            return False
+        times = self.enough(self.v + step, self.slope + change)
+        self.is_enough = times <= 1.0
+        self.look = LOOK * residual / max(times, 1.0)
+        return self.is_enough
 
     def _left(self) -> float:
         """Return the norm of the residual in the inverse of the diagonal."""
@@ -142,6 +170,7 @@ class _Model:
     def _sweep(self, sweeps: Sweeps, wanted: float) -> None:
         """Descend along one coefficient after the other, until that gets on slowly."""
         to, count = sweeps(self.v, self.slope, 0.5 * wanted, MOST_SWEEPS)
+        self.settled = not ((to == 0.0) != (self.v == 0.0)).any()
         self.products += count
         step = to - self.v
         if step.any():
@@ -204,10 +233,15 @@ class _Model:
         # all that is about free coefficients only is kept for these: they may be few
         direction, whole = z.copy(), np.zeros_like(self.v)
         square = float(z @ residual)
-        goal = max(CG_SHARE * np.sqrt(square), 0.3 * wanted)
+        # begun anew they have to find again what is slow
+        goal = max(CG_ENOUGH * wanted, 0.0 if self.settled else CG_SHARE * np.sqrt(square))
         for _ in range(MOST_PRODUCTS):
             crossed = np.count_nonzero(kinked & (here * (here + step) < 0.0))
-            if np.sqrt(square) <= goal or crossed > MOST_CROSSED * len(free):
+            left = np.sqrt(square)
+            if left <= goal or crossed > MOST_CROSSED * len(free):
+                break
+            whole[free] = step
+            if self._may_end(left, whole, change):
                 break
             whole[free] = direction
             times = self.product(whole)

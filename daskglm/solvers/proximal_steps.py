@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
 from daskglm.objectives.quadratic_model import predicted, with_same_hessian
 from daskglm.penalties.descent import Minimum, minimise
-from daskglm.penalties.product_descent import Sweeps, minimise_by_products
+from daskglm.penalties.product_descent import Enough, Sweeps, minimise_by_products
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import ROUNDING, backtrack
 from daskglm.solvers.newton import is_inexact, keeps_margins
@@ -31,8 +32,11 @@ HIDDEN_STEPS = 2
 # Marquardt), one after another. Chosen.
 DAMPINGS = (1e-10, 1e-6, 1e-2)
 # Share of what is wanted of the bound to which the residual falls, since bounds are by the largest
-# entry. Chosen.
-ENOUGH = 0.2
+# entry; and at most where the bound itself is asked for. Chosen.
+ENOUGH, MOST_ENOUGH = 0.2, 0.02
+# Share of the wanted bound that a model's point has where it is asked for: the model foretells it
+# but for what curvatures change. Chosen.
+FORETOLD = 0.5
 # Coefficients whose Hessian may be formed at most: 200 MB. Chosen.
 MOST_FORMED = 5000
 # By how many times products may cost more than the Hessians instead, of so many models at most:
@@ -43,9 +47,16 @@ FOR_PRODUCTS: dict[str, Any] = {"diagonal": True, "curved": True}
 
 
 def with_hessians(
-    objective: Objective, w: np.ndarray, tol: float, begin: Point | None = None
+    objective: Objective,
+    w: np.ndarray,
+    tol: float,
+    begin: Point | None = None,
+    wanted: float = 0.0,
 ) -> Iterates:
-    """Iterate with the Hessian of all features."""
+    """Iterate with the Hessian of all features.
+
+    If only a bound by the gradient is `wanted`, no Hessian is formed that is not likely to be used.
+    """
     keep = keeps_margins(objective)
     known = begin is not None and begin.hessian is not None
     point = begin if known else objective.at(w, gram=True, keep=keep)
@@ -77,7 +88,7 @@ def with_hessians(
             yield Iterate(predicted(point, found.w))
         # the Hessian of a point nearby may do once more
         same = objective.loss.is_quadratic and point.hessian is not None
-        gram, known = not (known or same), False
+        gram, known = not (known or same or _is_near(point, before, wanted)), False
         trial = objective.at(found.w, gram=gram, keep=keep, beside=point, exact=exact)
         if same:
             trial = with_same_hessian(trial, point)
@@ -108,6 +119,17 @@ def _falling(
         if fall < 0.0:
             break
     return found, fall
+
+
+def _is_near(point: Point, before: Point | None, wanted: float) -> bool:
+    """Return whether two steps by one Hessian are likely to reach the `wanted` bound.
+
+    If each lowers it as much as the step from `before` did: Newton's lower it by more.
+    """
+    if before is None or not wanted > 0.0:
+        return False
+    rate = point.nominal_bound / max(before.nominal_bound, 1e-300)
+    return rate * rate * point.nominal_bound <= FORETOLD * wanted
 
 
 class Products:
@@ -153,6 +175,8 @@ def with_products(
     workload: Workload,
     products: Products,
     wanted: float,
+    *,
+    last: bool = True,
 ) -> Iterates:
     """Iterate with products of Hessians, which are not formed. Cost: 1 pass per product.
 
@@ -168,6 +192,8 @@ def with_products(
         Of this solve.
     wanted : float
         Bound on the suboptimality that is to be reached: no model is minimised farther.
+    last : bool
+        Whether no other features follow, so that models end as soon as they foretell that bound.
     """
     before, how = None, FOR_PRODUCTS
     # a copy by columns of all features is as large as the rows
@@ -183,8 +209,9 @@ def with_products(
             point.gradient,
             point.w,
             objective.penalty.kinks,
-            max(_share_left(point, tol, before), _share_wanted(point, wanted)),
+            max(_share_left(point, tol, before), _share_wanted(point, wanted, last=last)),
             products.sweeps_of(point) if swept else None,
+            _above(point, FORETOLD * wanted) if last else None,
         )
         fall = change_of_model(objective, point, found)
         if not fall < 0.0:
@@ -230,9 +257,29 @@ def _share_left(point: Point, tol: float, before: Point | None) -> float:
     return max(FINEST * math.sqrt(min(tol, 1.0)), min(COARSEST, 0.9 * rate * rate))
 
 
-def _share_wanted(point: Point, wanted: float) -> float:
-    """Return the share of the residual below which the bound at a model's minimum is `wanted`."""
-    return ENOUGH * min(wanted / max(point.nominal_bound, 1e-300), COARSEST)
+def _share_wanted(point: Point, wanted: float, *, last: bool) -> float:
+    """Return the share of the residual below which the bound at a model's minimum is `wanted`.
+
+    For the `last` model it is smaller: that asks for the bound itself.
+    """
+    left = min(wanted / max(point.nominal_bound, 1e-300), COARSEST)
+    return (MOST_ENOUGH if last else ENOUGH) * left
+
+
+def _above(point: Point, wanted: float) -> Enough:
+    """Return what says how many times the bound at a model's point is what is wanted.
+
+    As the model foretells value and gradient there: it steers, and proves nothing.
+    """
+    objective, kinks = point.objective, point.objective.penalty.kinks
+    before = point.value - kinks.value(point.w)
+
+    def times(v: np.ndarray, slope: np.ndarray) -> float:
+        smooth = before + 0.5 * float((point.gradient + slope) @ (v - point.w))
+        there = replace(point, w=v, value=smooth + kinks.value(v), gradient=slope, near=math.inf)
+        return objective.bounds.nominal(there) / max(wanted, 1e-300)
+
+    return times
 
 
 def change_of_model(objective: Objective, point: Point, found: Minimum) -> float:

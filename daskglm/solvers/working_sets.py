@@ -38,11 +38,12 @@ NEAR = 0.9
 FEW_NEW, LAST_PRODUCTS = 0.02, 25.0
 # Share of all features from which a set is not worth a copy of its columns. Chosen.
 WHOLE = 0.5
-# Share of the bound at a point of all features to which the working set is solved. Chosen.
-SET_SHARE = 0.1
-# Features of a copy up to which it is not worth a smaller one, and the share of its features that
-# a set must have where there are more. Chosen.
-SMALL_COPY, LEAST_SHARE = 1000, 0.6
+# Share of the bound at a point of all features to which the working set is solved; and of `tol` to
+# which the last one is. Chosen.
+SET_SHARE, TOL_SHARE = 0.1, 0.5
+# Features of a copy up to which it is not worth a smaller one, the share of its features that a set
+# must have where there are more, and that of the last set, which takes most iterations. Chosen.
+SMALL_COPY, LEAST_SHARE, LAST_SHARE = 1000, 0.6, 0.9
 # Sets in a row that do not lower the objective, after which rounding is reached. Chosen.
 MOST_LEVEL = 2
 # Iterations on one working set at most. Chosen.
@@ -57,12 +58,24 @@ class KeptSet:
         self.key: int | None = None
 
     def restriction(
-        self, objective: Objective, columns: np.ndarray, *, last: bool = False
+        self,
+        objective: Objective,
+        columns: np.ndarray,
+        point: Point | None = None,
+        *,
+        last: bool = False,
     ) -> Restriction[Objective]:
-        """Return the objective on these features, or on those of the copy if it has them all."""
-        much = len(self.columns) <= max(0 if last else SMALL_COPY, len(columns) / LEAST_SHARE)
-        if self.key is not None and much and np.isin(columns, self.columns).all():
-            return Restriction.of(objective, self.columns, self.key)
+        """Return the objective on these features, or on those of the copy if it has them all.
+
+        With a `point`, if it has all that are to move from there: others are left for later.
+        """
+        most = max(SMALL_COPY, len(columns) / LEAST_SHARE)
+        if last:
+            most = len(columns) / LAST_SHARE
+        if self.key is not None and len(self.columns) <= most:
+            wanted = columns if point is None else _moving(objective, point, columns)
+            if np.isin(wanted, self.columns).all():
+                return Restriction.of(objective, self.columns, self.key)
         found = Restriction.of(objective, columns)
         self.columns, self.key = columns, found.key
         return found
@@ -78,18 +91,24 @@ def with_working_sets(
     point = objective.at(w) if begin is None else begin
     room, products = _room(FIRST_SET, point), Products()
     level, last = 0, False
+    found: Point | None = None
+    key = None
     while level < MOST_LEVEL:
         yield Iterate(point)
         columns = working_set(objective, point, room, NEAR)
         # features that nothing holds are proved at points of sets
         if len(columns) > WHOLE * objective.n_features and objective.penalty.is_held:
             return (yield from _with_all(objective, point, tol, products))
-        part = kept.restriction(objective, columns, last=last)
-        wanted = 0.3 * tol * point.value
+        part = kept.restriction(objective, columns, point, last=last)
+        wanted = TOL_SHARE * tol * point.value
         if not last:
             wanted = max(SET_SHARE * min(point.nominal_bound, point.value), wanted)
-        small = _solved(part, part.take(point.w), wanted, tol, products, last=last)
-        trial = part.at_whole(small, point)
+        w = part.take(point.w)
+        # workers know the point at which the same set was left
+        same = found is not None and key == part.key and bool((found.w == w).all())
+        found = _solved(part, w, wanted, tol, products, found if same else None, last=last)
+        key = part.key
+        trial = part.at_whole(found, point)
         # near the optimum values no longer tell, but gradients do
         better = trial.value < point.value or trial.gradient_norm < 0.5 * point.gradient_norm
         level = 0 if better else level + 1
@@ -106,7 +125,7 @@ def _with_all(objective: Objective, point: Point, tol: float, products: Products
         return (yield from with_hessians(objective, point.w, tol))
     point = objective.at(point.w, **FOR_PRODUCTS)
     for iterate in with_products(
-        objective, point, tol, workload, products, 0.3 * tol * point.value
+        objective, point, tol, workload, products, TOL_SHARE * tol * point.value
     ):
         point = iterate.point
         yield iterate
@@ -118,6 +137,14 @@ def _last_digits(objective: Objective, point: Point, tol: float) -> Iterates:
     if objective.n_features > costs.LARGEST_HESSIAN:
         return Reason.NO_PROGRESS
     return (yield from with_hessians(objective, point.w, tol))
+
+
+def _moving(objective: Objective, point: Point, columns: np.ndarray) -> np.ndarray:
+    """Return those of some features that are not zero, not penalised, or not optimal at a point."""
+    kinks = objective.penalty.feature_kinks.restricted(columns, len(columns))
+    w = point.w[columns]
+    moving = kinks.violated(w, point.gradient[columns]) | (w != 0.0)
+    return columns[moving | ((kinks.strengths == 0.0) & ~kinks.is_grouped)]
 
 
 def _room(before: int, point: Point) -> int:
@@ -158,22 +185,27 @@ def _solved(
     wanted: float,
     tol: float,
     products: Products,
+    begin: Point | None,
     *,
     last: bool,
 ) -> Point:
-    """Solve for a working set until the bound on its own suboptimality is `wanted`.
+    """Solve for a working set, from w or a point known there, until its own bound is `wanted`.
 
     If it is not the `last` one, until an iteration gains less than `SET_SHARE` of what was gained,
     or a set is full: such ones are not worth more.
     """
     objective = part.objective
-    point = objective.at(w, **FOR_PRODUCTS)
+    point = begin or objective.at(w, **FOR_PRODUCTS)
     workload = Workload.of_columns(part)
     needed = objective.bounds.wants_hessian and objective.size <= MOST_FORMED
     if needed or _by_hessians(workload, products, last=last):
-        points: Iterator[Iterate] = with_hessians(objective, w, tol)
+        points: Iterator[Iterate] = with_hessians(
+            objective, w, tol, begin, 0.0 if needed else wanted
+        )
     else:
-        points = with_products(objective, point, tol, workload, products, wanted)
+        if point.diagonal is None:
+            point = objective.at(w, **FOR_PRODUCTS)
+        points = with_products(objective, point, tol, workload, products, wanted, last=last)
     values: list[float] = []
     for _, iterate in zip(range(SET_ITERATIONS), points, strict=False):
         point = iterate.point

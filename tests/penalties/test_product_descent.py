@@ -66,3 +66,28 @@ def test_a_point_that_is_the_minimum_is_left_as_it_is():
     assert not spent
     assert found.residual == 0.0
     np.testing.assert_array_equal(found.w, w)
+
+
+def test_it_ends_where_that_is_enough_and_asks_seldom():
+    rng = np.random.default_rng(4)
+    H, g, w = quadratic(rng, 200, n=300, spread=0.5)
+    terms = drawn(rng, 200)
+    asked, few, many = [], [], []
+
+    def times(v, slope):
+        np.testing.assert_allclose(slope, g + H @ (v - w), atol=1e-9 * np.abs(g).max())
+        asked.append(np.abs(terms.residual(v, slope)).max() / 1e-4)
+        return asked[-1]
+
+    def product(spent):
+        return lambda v: (spent.append(v), H @ v)[1]
+
+    how = H.diagonal(), g, w, terms, 1e-12
+    found = minimise_by_products(product(few), *how, enough=times)
+    minimise_by_products(product(many), *how)
+    assert np.abs(terms.residual(found.w, found.slope)).max() <= 1e-4
+    assert asked[-1] <= 1.0 < min(asked[:-1])
+    assert len(few) < 0.8 * len(many)
+    assert len(asked) < 0.5 * len(few), "what was said last foretells when to ask again"
+    found = minimise_by_products(product([]), *how, enough=lambda v, slope: 0.0)
+    assert found.residual < np.sqrt((terms.residual(w, g) ** 2 / H.diagonal()).sum())

@@ -9,12 +9,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
 from daskglm.core.facts import DataSummary
-from daskglm.core.requests import HessianVector
+from daskglm.core.requests import Evaluate, HessianVector
 from daskglm.core.view import ALL
 from daskglm.engines.local import Local
 from daskglm.objectives.restriction import Restriction
-from daskglm.solvers import costs, working_sets
+from daskglm.solvers import costs, proximal_steps, working_sets
 from daskglm.solvers.proximal_steps import Products
+from daskglm.solvers.working_sets import KeptSet
 from daskglm.solvers.workload import Workload
 from tests.conftest import make_problem
 from tests.covering import each_choice
@@ -290,3 +291,78 @@ def test_a_set_knows_how_many_values_its_columns_have():
         assert stored == X[:, columns].nnz
         assert Workload.of_columns(part).summary.nonzeros == stored
         assert Workload.of_columns(part).n_features == 3
+
+
+def test_a_copy_serves_a_set_whose_other_features_need_not_move():
+    """Those that only come near to their strength may wait: a copy takes a pass."""
+    X = sp.random(300, 40, 0.3, format="csr", random_state=0)
+    y = np.where(np.arange(300) % 3 == 0, 1.0, -1.0)
+    for objective in composite(X, y, l1_ratio=1.0):
+        point = objective.at(np.zeros(objective.size))
+        pull = np.abs(point.gradient[:40])
+        moves = pull > objective.penalty.feature_kinks.strengths[0]
+        some, near = np.flatnonzero(moves), np.argmax(np.where(moves, -1.0, pull))
+        assert 1 < len(some) < 40
+        more = np.sort(np.append(some, near))
+        kept = KeptSet()
+        key = kept.restriction(objective, some).key
+        assert kept.restriction(objective, more, point).key == key
+        assert kept.restriction(objective, more, point, last=True).key == key
+        assert kept.restriction(objective, more).key != key
+        kept = KeptSet()
+        key = kept.restriction(objective, some[:-1]).key
+        assert kept.restriction(objective, some, point).key != key, "another one is to move"
+
+
+def test_a_set_that_is_solved_again_begins_with_what_is_known_there(monkeypatch):
+    """Nothing is evaluated twice, and workers copy the columns of a set once."""
+    rng = np.random.default_rng(0)
+    X = sp.random(2000, 3000, 0.01, format="csr", random_state=0, data_rvs=rng.standard_normal)
+    w = rng.standard_normal(3000) * (rng.random(3000) < 0.01)
+    y = np.where(X @ w + 0.2 * rng.standard_normal(2000) > 0, 1.0, -1.0)
+    asked, total = [], Local.total
+
+    def note(self, problem, request, view=ALL):
+        if isinstance(request, Evaluate):
+            key = None if view.columns is None else view.columns.key
+            asked.append((key, request.w.tobytes(), request.gram))
+        return total(self, problem, request, view)
+
+    monkeypatch.setattr(Local, "total", note)
+    how = {"fit_intercept": False, "solver": "proximal_newton", "l1_ratio": 1.0}
+    C = 30.0 / np.abs(X.T @ (0.5 * y)).max()
+    report = daskglm.fit(X, y, C=C, tol=1e-6, **how).report_
+    assert report.converged
+    assert report.relative_gap <= 1e-6
+    keys = [key for key, _, _ in asked if key is not None]
+    assert len(set(keys)) < len([key for key, _, _ in asked if key is None]) - 1, "one serves twice"
+    assert len(asked) == len(set(asked)), "what was evaluated is known"
+
+
+def test_no_hessian_is_formed_where_the_bound_is_foretold(monkeypatch):
+    """The last points of a set are bounded by gradients, and one Hessian serves two steps."""
+    rng = np.random.default_rng(0)
+    X = sp.random(2000, 3000, 0.01, format="csr", random_state=0, data_rvs=rng.standard_normal)
+    w = rng.standard_normal(3000) * (rng.random(3000) < 0.01)
+    y = np.where(X @ w + 0.2 * rng.standard_normal(2000) > 0, 1.0, -1.0)
+    monkeypatch.setattr(costs, "MODEL_PRODUCTS", 1e9)
+    formed, total = [], Local.total
+
+    def note(self, problem, request, view=ALL):
+        if isinstance(request, Evaluate) and view.columns is not None:
+            formed.append(request.gram)
+        return total(self, problem, request, view)
+
+    monkeypatch.setattr(Local, "total", note)
+    how = {"fit_intercept": False, "solver": "proximal_newton", "l1_ratio": 1.0}
+    C = 10.0 / np.abs(X.T @ (0.5 * y)).max()
+    found = [daskglm.fit(X, y, C=C, tol=1e-6, **how).report_]
+    assert sum(formed) > 3
+    assert not formed[-1]
+    few = sum(formed)
+    monkeypatch.setattr(proximal_steps, "_is_near", lambda point, before, wanted: False)
+    formed.clear()
+    found.append(daskglm.fit(X, y, C=C, tol=1e-6, **how).report_)
+    assert few < sum(formed)
+    assert all(report.relative_gap <= 1e-6 for report in found)
+    assert found[0].objective == pytest.approx(found[1].objective, rel=1e-6)
