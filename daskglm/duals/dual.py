@@ -327,6 +327,7 @@ class Dual:
         totals = reply()
         self.v = totals["own"]
         self.change = totals["change"]
+        self.drift += float(totals.get("drift", 0.0))
         self.plane = None
         self.sure = True
         return totals

@@ -234,6 +234,43 @@ def advance(u, direction, share, start, stop):  # type: ignore[no-untyped-def]
         direction[j] = u[j] + share * direction[j]
 
 
+@compiled(nogil=True, error_model="numpy")
+def project(law, rows, line, scales, out, v):  # type: ignore[no-untyped-def]
+    """Move listed rows along two directions, and bring them back into the conjugate's domain.
+
+    Parameters
+    ----------
+    rows : (X, y, weight, listed)
+    line : (a, change, previous)
+        Of each listed row.
+    scales : (C, bias, c1, c2)
+        As in `sweep`, and the multiples of both directions.
+    out : array
+        Gets the dual variables.
+    v : (d + 1,) array
+        The shared vector of where rows would be without bounds; it is corrected.
+
+    Returns
+    -------
+    int
+        The number of rows that were brought back.
+    """
+    rows, v = borrowed(rows), borrowed(v)
+    (X, y, weight, listed), (C, bias, c1, c2), (a, change, previous) = rows, scales, line
+    d, back = len(v) - 1, 0
+    for k in range(len(listed)):
+        i = listed[k]
+        to = a[k] + c1 * change[k] + c2 * previous[k]
+        inside = into_domain(law, y[i], to)
+        out[k] = inside
+        if inside != to:
+            cost = C * weight[i] if len(weight) > 0 else C
+            axpy(X, i, cost * (inside - to), v)
+            v[d] += bias * cost * (inside - to)
+            back += 1
+    return back
+
+
 # ---- whole runs of rows
 @compiled(nogil=True, error_model="numpy")
 def squared_norms(X, start, stop, out):  # type: ignore[no-untyped-def]

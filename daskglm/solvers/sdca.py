@@ -97,7 +97,11 @@ def sdca(
             sigma.among(*dual.shape())
         if local_epochs is None and corners and sigma.search and sigma.most[0] == 1.0:
             dual.plan = replace(dual.plan, epochs=SLOW_EPOCHS)
-        totals = dual.round(sigma.outer, sigma.inner, searched=sigma.search)
+        steps = sigma.search and sigma.most[0] == 1.0 and takes_steps(dual)
+        if steps != dual.plan.steps:
+            dual.plan = replace(dual.plan, steps=steps)
+        searched = sigma.search and not steps
+        totals = dual.round(sigma.outer, sigma.inner, searched=searched)
         if dual.has_lost():
             watch.start_again()
 
@@ -113,7 +117,7 @@ def sdca(
             share = dual.share_that_rises(share, totals)
         del totals  # it holds vectors as long as w
 
-        dual.commit(*(_search(dual) if sigma.search else (share, 0.0)), keep=sigma.search)
+        dual.commit(*(_search(dual) if searched else (share, 0.0)), keep=searched)
         before = point.w if stop == "model-change" else None  # else the vector can be freed
         point = dual.point(value, estimate)
         if watch.worth_certifying(estimate, value):
@@ -152,6 +156,17 @@ def config_of(objective: Objective, options: Mapping[str, Any]) -> SDCAConfig:
     fields = {"shrink": rests and can.device == "cpu" and can.workers == 1, **given}
     known = SDCAConfig.__dataclass_fields__
     return SDCAConfig(**{name: value for name, value in fields.items() if name in known})
+
+
+def takes_steps(dual: Dual) -> bool:
+    """Return whether one group of threads can search between epochs: see `conjugate_steps`.
+
+    Dual variables with bounds stop a search from outside at the first that any row meets. With a
+    threshold the dual is no quadratic in the shared vector.
+    """
+    loss, can = dual.objective.loss, dual.objective.engine.capabilities
+    alone = can.device == "cpu" and can.workers == 1 and dual.plan.partitioning != "wild"
+    return alone and (loss.jumps or not loss.differentiable) and not dual.penalty.threshold
 
 
 def _one_of(*known: str) -> Check:
