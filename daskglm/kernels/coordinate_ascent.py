@@ -235,40 +235,37 @@ def advance(u, direction, share, start, stop):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, error_model="numpy")
-def project(law, rows, line, scales, out, v):  # type: ignore[no-untyped-def]
-    """Move listed rows along two directions, and bring them back into the conjugate's domain.
+def project(law, rows, scales, a, v):  # type: ignore[no-untyped-def]
+    """Bring the dual variables of listed rows into the domain of the conjugate.
 
     Parameters
     ----------
     rows : (X, y, weight, listed)
-    line : (a, change, previous)
-        Of each listed row.
-    scales : (C, bias, c1, c2)
-        As in `sweep`, and the multiples of both directions.
-    out : array
-        Gets the dual variables.
+    scales : (C, bias)
+        As in `sweep`.
+    a : array
+        Dual variable of each listed row.
     v : (d + 1,) array
-        The shared vector of where rows would be without bounds; it is corrected.
+        Changes by what they do.
 
     Returns
     -------
     int
-        The number of rows that were brought back.
+        The number of rows whose variables were outside.
     """
     rows, v = borrowed(rows), borrowed(v)
-    (X, y, weight, listed), (C, bias, c1, c2), (a, change, previous) = rows, scales, line
-    d, back = len(v) - 1, 0
+    (X, y, weight, listed), (C, bias) = rows, scales
+    d, outside = len(v) - 1, 0
     for k in range(len(listed)):
         i = listed[k]
-        to = a[k] + c1 * change[k] + c2 * previous[k]
-        inside = into_domain(law, y[i], to)
-        out[k] = inside
-        if inside != to:
-            cost = C * weight[i] if len(weight) > 0 else C
-            axpy(X, i, cost * (inside - to), v)
-            v[d] += bias * cost * (inside - to)
-            back += 1
-    return back
+        inside = into_domain(law, y[i], a[k])
+        if inside != a[k]:
+            change = (C * weight[i] if len(weight) > 0 else C) * (inside - a[k])
+            a[k] = inside
+            axpy(X, i, change, v)
+            v[d] += bias * change
+            outside += 1
+    return outside
 
 
 # ---- whole runs of rows

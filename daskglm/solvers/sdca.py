@@ -75,8 +75,6 @@ def sdca(
     each attempt to certify.
     """
     objective = dual.objective
-    # of fewer features Newton's method takes over where the ascent is slow
-    corners = not objective.loss.differentiable and objective.n_features > costs.LARGEST_HESSIAN
     sigma = _Sigma(aggregation, *dual.shape())
     watch = _Watch(tol if stop == "gap" else -1.0)
     if state is None:
@@ -95,12 +93,8 @@ def sdca(
         if objective.engine.capabilities.workers != workers:
             workers = objective.engine.capabilities.workers
             sigma.among(*dual.shape())
-        if local_epochs is None and corners and sigma.search and sigma.most[0] == 1.0:
-            dual.plan = replace(dual.plan, epochs=SLOW_EPOCHS)
-        steps = sigma.search and sigma.most[0] == 1.0 and takes_steps(dual)
-        if steps != dual.plan.steps:
-            dual.plan = replace(dual.plan, steps=steps)
-        searched = sigma.search and not steps
+        dual.plan = _next_plan(dual, sigma, local_epochs)
+        searched = sigma.search and not dual.plan.steps
         totals = dual.round(sigma.outer, sigma.inner, searched=searched)
         if dual.has_lost():
             watch.start_again()
@@ -156,17 +150,6 @@ def config_of(objective: Objective, options: Mapping[str, Any]) -> SDCAConfig:
     fields = {"shrink": rests and can.device == "cpu" and can.workers == 1, **given}
     known = SDCAConfig.__dataclass_fields__
     return SDCAConfig(**{name: value for name, value in fields.items() if name in known})
-
-
-def takes_steps(dual: Dual) -> bool:
-    """Return whether one group of threads can search between epochs: see `conjugate_steps`.
-
-    Dual variables with bounds stop a search from outside at the first that any row meets. With a
-    threshold the dual is no quadratic in the shared vector.
-    """
-    loss, can = dual.objective.loss, dual.objective.engine.capabilities
-    alone = can.device == "cpu" and can.workers == 1 and dual.plan.partitioning != "wild"
-    return alone and (loss.jumps or not loss.differentiable) and not dual.penalty.threshold
 
 
 def _one_of(*known: str) -> Check:
@@ -297,6 +280,24 @@ class _Watch:
         """Compare a true gap with the one that was foretold."""
         if self.foretold > 0.0:
             self.factor = min(max(gap / self.foretold, 0.1), 1e3)
+
+
+def _next_plan(dual: Dual, sigma: _Sigma, local_epochs: int | None) -> SDCAConfig:
+    """Return how the next round is to go: in one group of threads a slow ascent takes steps.
+
+    Dual variables with bounds stop a search from outside at the first that any row meets: see
+    `conjugate_steps`. With a threshold the dual is no quadratic in the shared vector.
+    """
+    objective, plan = dual.objective, dual.plan
+    loss, can = objective.loss, objective.engine.capabilities
+    slow = sigma.search and sigma.most[0] == 1.0
+    alone = can.device == "cpu" and can.workers == 1 and plan.partitioning != "wild"
+    bounded = loss.jumps or not loss.differentiable
+    steps = slow and alone and bounded and not dual.penalty.threshold
+    # of fewer features Newton's method takes over where the ascent is slow
+    corners = not loss.differentiable and objective.n_features > costs.LARGEST_HESSIAN
+    more = slow and corners and local_epochs is None
+    return replace(plan, steps=steps, epochs=SLOW_EPOCHS if more else plan.epochs)
 
 
 def _quickened(dual: Dual, sigma: _Sigma, watch: _Watch) -> tuple[_Sigma, _Watch]:

@@ -1,4 +1,4 @@
-"""Steps between epochs in the plane of what the epochs changed and of the step before.
+"""Steps between epochs in the span of what the epochs changed and of the last steps.
 
 That is a nonlinear conjugate gradient method, preconditioned by epochs and projected on the bounds
 of the dual variables (Silcowitz et al. 2010, for Gauss-Seidel). Once the rows at a bound are
@@ -9,8 +9,9 @@ rows alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,32 +21,43 @@ from daskglm.kernels import coordinate_ascent as kernels
 from daskglm.losses import conjugates as duals
 from daskglm.losses.base import Law
 
-# Epochs after which a step is taken. On three sets of text and a table steps after 1, 2 and 4
-# epochs were about as good (2026-11-29), and a step takes as long as a sixth of an epoch.
+# Epochs after which a step is taken. Of 12 hinges on text and tables steps after each took 0.9 to
+# 1.8 times the time, after 4 as much (2026-11-29).
 EPOCHS_A_STEP = 2
+# Last steps that are kept: epochs in random order are another preconditioner each time, so that
+# directions do not stay conjugate. With two the last digits took half the epochs that they took
+# with one, with four and eight no fewer (2026-11-29).
+KEPT_STEPS = 2
 # Multiples of a change that a step may take: see `duals.dual.LONGEST`. Chosen.
 LONGEST = 8.0
-# Shares of the way to the best of the plane that are tried: bounds may be in the way. Chosen.
+# Shares of the way to the best of the span that are tried: bounds may be in the way. Chosen.
 SHARES = (1.0, 0.5, 0.25, 0.125)
+# Relative falls of the value that may be rounding in sums over rows. Chosen.
+ROUNDING = 1e-13
 
 
 class Moved(NamedTuple):
-    """The rows of a block that move: where they start, and both directions."""
+    """The rows of a block that move, where they start, and the directions (k, rows)."""
 
     cache: Any
     rows: np.ndarray
     y: np.ndarray
     weight: np.ndarray
-    line: tuple[np.ndarray, np.ndarray, np.ndarray]
+    start: np.ndarray
+    directions: np.ndarray
 
     @classmethod
-    def of(cls, cache: Any, start: np.ndarray) -> Moved:
-        """Find the rows that changed since `start`, or did by the step before."""
-        dual = cache.dual
-        rows = np.flatnonzero((dual.work != start) | (dual.step != 0.0))
-        at, weight = start[rows], cache.weight
-        line = at, dual.work[rows] - at, dual.step[rows]
-        return cls(cache, rows, cache.y[rows], weight[rows] if len(weight) else weight, line)
+    def of(cls, cache: Any, start: np.ndarray, kept: int) -> Moved:
+        """Find the rows that changed since `start`, or did by the last steps."""
+        dual, weight = cache.dual, cache.weight
+        moves = dual.work != start
+        for step in dual.steps[:kept]:
+            moves |= step != 0.0
+        rows = np.flatnonzero(moves)
+        at = start[rows]
+        directions = np.vstack([dual.work[rows] - at, dual.steps[:kept, rows]])
+        weight = weight[rows] if len(weight) else weight
+        return cls(cache, rows, cache.y[rows], weight, at, directions)
 
     def take(self, to: np.ndarray) -> None:
         """Move to these dual variables; rows that were passed over are met again."""
@@ -54,20 +66,27 @@ class Moved(NamedTuple):
             dual.asleep[self.rows[dual.work[self.rows] != to]] = 0
         dual.work[self.rows] = to
 
+    def keep(self) -> None:
+        """Keep the step to where the rows are now, before the others."""
+        dual = self.cache.dual
+        dual.steps[1:] = dual.steps[:-1]
+        dual.steps[0] = 0.0
+        dual.steps[0, self.rows] = dual.work[self.rows] - self.start
+
 
 @dataclass
-class Plane:
-    """The dual over the start + c1 (change by epochs) + c2 (the step before), but for bounds.
+class Span:
+    """The dual at the start + the sum of c_j times direction j, but for bounds.
 
-    `change` and `previous` are the parts of the shared vector that belong to both directions.
+    The first direction is the change by epochs; `vectors` are the parts of the shared vector that
+    belong to them.
     """
 
     law: Law
     state: DualStateRef
     parts: Sequence[Moved]
     start: np.ndarray
-    change: np.ndarray
-    previous: np.ndarray
+    vectors: Sequence[np.ndarray]
 
     @property
     def _pull(self) -> float:
@@ -79,57 +98,77 @@ class Plane:
         return self.state.C * conjugates + 0.5 * float(u @ u) + self._pull * float(u[-1])
 
     def after_epochs(self, u: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the value after the epochs, at (1, 0), and the step from there to the least."""
-        slope, hessian, total, C = np.zeros(2), np.zeros((2, 2)), 0.0, self.state.C
+        """Return the value after the epochs, and the step from there to the least."""
+        k, C = len(self.vectors), self.state.C
+        slope, hessian, total = np.zeros(k), np.zeros((k, k)), 0.0
         for part in self.parts:
-            total += duals.along(
-                self.law, part.y, part.weight, part.line, (1.0, 0.0), slope, hessian
+            total += duals.conjugates(
+                self.law, part.y, part.start + part.directions[0], part.weight
             )
-        both = self.change, self.previous
-        slope = C * slope + [float(u @ one) + self._pull * float(one[-1]) for one in both]
-        hessian = C * hessian + [[float(one @ other) for other in both] for one in both]
-        # scaled, since the change may be far smaller than the previous step
+            self._add_derivatives(part, slope, hessian)
+        slope = C * slope + [float(u @ one) + self._pull * float(one[-1]) for one in self.vectors]
+        hessian *= C
+        for i in range(k):
+            for j in range(i + 1):
+                hessian[i, j] += float(self.vectors[i] @ self.vectors[j])
+                hessian[j, i] = hessian[i, j]
+        # scaled, since the change may be far smaller than the previous steps
         scale = np.sqrt(np.maximum(np.diag(hessian), np.finfo(float).tiny))
-        system = hessian / np.outer(scale, scale) + 1e-12 * np.eye(2)
+        system = hessian / np.outer(scale, scale) + 1e-12 * np.eye(k)
         return self._value(total, u), -np.linalg.solve(system, slope / scale) / scale
 
-    def projected(self, steps: np.ndarray) -> tuple[float, list[np.ndarray], np.ndarray, int]:
+    def _add_derivatives(self, part: Moved, slope: np.ndarray, hessian: np.ndarray) -> None:
+        """Add those of the conjugates after the epochs, by pairs of directions."""
+        at, ways = part.start + part.directions[0], part.directions
+        for i, j in combinations(range(len(ways)), 2):
+            first, second = np.zeros(2), np.zeros((2, 2))
+            line = at, ways[i], ways[j]
+            duals.along(self.law, part.y, part.weight, line, (0.0, 0.0), first, second)
+            hessian[i, j] += second[0, 1]
+            hessian[j, i] += second[0, 1]
+            # each direction once: as the second of a pair with the first, which is so with another
+            if i == 0:
+                slope[j] += first[1]
+                hessian[j, j] += second[1, 1]
+            if (i, j) == (0, 1):
+                slope[0] += first[0]
+                hessian[0, 0] += second[0, 0]
+
+    def projected(self, c: np.ndarray) -> tuple[float, list[np.ndarray], np.ndarray, int]:
         """Return value, dual variables and change of the shared vector there, within the bounds.
 
         The last is the number of rows that were brought back.
         """
-        state, (c1, c2) = self.state, map(float, steps)
-        step = c1 * self.change
-        step += c2 * self.previous
+        step = c[0] * self.vectors[0]
+        for multiple, vector in zip(c[1:], self.vectors[1:], strict=True):
+            step += multiple * vector
         found, total, back = [], 0.0, 0
         for part in self.parts:
-            a, scales = np.empty(len(part.rows)), (state.C, state.bias, c1, c2)
+            a = part.start + c @ part.directions
             rows = *part.cache.data[:3], part.rows
-            back += kernels.project(self.law, rows, part.line, scales, a, step)
+            back += kernels.project(self.law, rows, (self.state.C, self.state.bias), a, step)
             total += duals.conjugates(self.law, part.y, a, part.weight)
             found.append(a)
         return self._value(total, self.start + step), found, step, back
 
 
 class ConjugateSteps:
-    """The steps of one group of threads; caches keep what the last one was for their rows."""
+    """The steps of one group of threads; caches keep what the last ones were for their rows."""
 
     def __init__(self) -> None:
-        self.previous = np.empty(0)  # X' C times the last step
+        self.kept: list[np.ndarray] = []  # X' C times the last steps
         self.back = 0  # rows brought back in this round
         self.drift = 0.0  # multiples that the shared vector was added up by
 
     def begin(self, u: np.ndarray, caches: Sequence[Any]) -> None:
         """Begin a round at the dual variables alpha with the shared vector u, which are kept."""
         self.back, self.drift = 0, 0.0
-        if not len(self.previous) or any(len(m.dual.step) != len(m.y) for m in caches):
-            self.previous = np.zeros(0)
+        if any(m.dual.steps.shape[1] != len(m.y) for m in caches):
+            self.kept = []
+        if not self.kept:
             for m in caches:
-                m.dual.step = np.zeros(len(m.y))
-        self._start(u, [m.dual.alpha for m in caches])
-
-    def _start(self, u: np.ndarray, starts: Sequence[np.ndarray]) -> None:
-        self.u, self.starts = u, starts
+                m.dual.steps = np.zeros((KEPT_STEPS, len(m.y)))
+        self.start, self.starts = u, [m.dual.alpha for m in caches]
 
     def take(
         self, law: Law, state: DualStateRef, caches: Sequence[Any], u: np.ndarray, *, last: bool
@@ -138,32 +177,28 @@ class ConjugateSteps:
 
         `last` says that the round ends here.
         """
-        parts = [Moved.of(m, start) for m, start in zip(caches, self.starts, strict=True)]
-        change = u - self.u
-        taken = None
-        if len(self.previous):
-            plane = Plane(law, state, parts, self.u, change, self.previous)
-            taken = next(self._better(plane, u), None)
-        if taken is not None:
-            found, change = taken
-            np.add(self.u, change, out=u)
-            for part, to in zip(parts, found, strict=True):
-                part.take(to)
-        self.previous = change
+        kept = len(self.kept)
+        parts = [Moved.of(m, at, kept) for m, at in zip(caches, self.starts, strict=True)]
+        change = u - self.start
+        if kept:
+            change = self._move(Span(law, state, parts, self.start, [change, *self.kept]), u)
         for part in parts:
-            part.cache.dual.step[part.rows] = part.cache.dual.work[part.rows] - part.line[0]
+            part.keep()
+        self.kept = [change, *self.kept][:KEPT_STEPS]
         if not last:
-            self._start(u.copy(), [m.dual.work.copy() for m in caches])
+            self.start, self.starts = u.copy(), [m.dual.work.copy() for m in caches]
 
-    def _better(
-        self, plane: Plane, u: np.ndarray
-    ) -> Iterator[tuple[list[np.ndarray], np.ndarray]]:
-        """Yield the points tried that are better than that after the epochs."""
-        value, direction = plane.after_epochs(u)
+    def _move(self, span: Span, u: np.ndarray) -> np.ndarray:
+        """Move to the first point tried that is better than u; return the change to there."""
+        value, direction = span.after_epochs(u)
         for share in SHARES:
-            steps = np.clip([1.0, 0.0] + share * direction, -LONGEST, LONGEST)
-            tried, found, step, back = plane.projected(steps)
+            c = np.clip(np.eye(len(direction))[0] + share * direction, -LONGEST, LONGEST)
+            tried, found, step, back = span.projected(c)
             self.back += back
-            if tried < value:
-                self.drift += float(np.abs(steps).sum())
-                yield found, step
+            if tried < value - ROUNDING * abs(value):
+                self.drift += float(np.abs(c).sum())
+                np.add(span.start, step, out=u)
+                for part, to in zip(span.parts, found, strict=True):
+                    part.take(to)
+                return step
+        return span.vectors[0]

@@ -91,7 +91,7 @@ class DualCache:
         self.alpha, self.work = zeros(n), zeros(n)
         self.seen = self.norms = zeros(0)
         self.previous = zeros(0)
-        self.step = np.empty(0)  # the last of `conjugate_steps`
+        self.steps = np.empty((0, 0))  # the last of `conjugate_steps`
         self.asleep = np.empty(0, np.uint8)
 
     def commit(self, state: DualStateRef) -> bool:
@@ -119,7 +119,7 @@ class DualCache:
         self.alpha, self.number = alpha, number
         self.work = alpha.copy()
         self.previous = self.previous[:0]
-        self.step = self.step[:0]
+        self.steps = self.steps[:, :0]
 
 
 class DualWorker:
