@@ -32,8 +32,8 @@ KEPT_STEPS = 2
 LONGEST = 8.0
 # Shares of the way to the best of the span that are tried: bounds may be in the way. Chosen.
 SHARES = (1.0, 0.5, 0.25, 0.125)
-# Relative falls of the value that may be rounding in sums over rows. Chosen.
-ROUNDING = 1e-13
+# Falls of the value beside the square of the shared vector that are rounding.
+ROUNDING = float(np.finfo(float).eps)
 
 
 class Moved(NamedTuple):
@@ -58,6 +58,11 @@ class Moved(NamedTuple):
         directions = np.vstack([dual.work[rows] - at, dual.steps[:kept, rows]])
         weight = weight[rows] if len(weight) else weight
         return cls(cache, rows, cache.y[rows], weight, at, directions)
+
+    @property
+    def after_epochs(self) -> np.ndarray:
+        """The dual variables after the epochs."""
+        return self.start + self.directions[0]
 
     def take(self, to: np.ndarray) -> None:
         """Move to these dual variables; rows that were passed over are met again."""
@@ -93,18 +98,11 @@ class Span:
         """What multiplies the last entry of the shared vector: all margins contain the offset."""
         return self.state.offset / self.state.bias if self.state.bias else 0.0
 
-    def _value(self, conjugates: float, u: np.ndarray) -> float:
-        """Minus the dual value."""
-        return self.state.C * conjugates + 0.5 * float(u @ u) + self._pull * float(u[-1])
-
-    def after_epochs(self, u: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the value after the epochs, and the step from there to the least."""
+    def direction(self, u: np.ndarray) -> np.ndarray:
+        """Return the step from after the epochs, at u, to where minus the dual is least."""
         k, C = len(self.vectors), self.state.C
-        slope, hessian, total = np.zeros(k), np.zeros((k, k)), 0.0
+        slope, hessian = np.zeros(k), np.zeros((k, k))
         for part in self.parts:
-            total += duals.conjugates(
-                self.law, part.y, part.start + part.directions[0], part.weight
-            )
             self._add_derivatives(part, slope, hessian)
         slope = C * slope + [float(u @ one) + self._pull * float(one[-1]) for one in self.vectors]
         hessian *= C
@@ -115,11 +113,12 @@ class Span:
         # scaled, since the change may be far smaller than the previous steps
         scale = np.sqrt(np.maximum(np.diag(hessian), np.finfo(float).tiny))
         system = hessian / np.outer(scale, scale) + 1e-12 * np.eye(k)
-        return self._value(total, u), -np.linalg.solve(system, slope / scale) / scale
+        found: np.ndarray = -np.linalg.solve(system, slope / scale) / scale
+        return found
 
     def _add_derivatives(self, part: Moved, slope: np.ndarray, hessian: np.ndarray) -> None:
         """Add those of the conjugates after the epochs, by pairs of directions."""
-        at, ways = part.start + part.directions[0], part.directions
+        at, ways = part.after_epochs, part.directions
         for i, j in combinations(range(len(ways)), 2):
             first, second = np.zeros(2), np.zeros((2, 2))
             line = at, ways[i], ways[j]
@@ -134,22 +133,30 @@ class Span:
                 slope[0] += first[0]
                 hessian[0, 0] += second[0, 0]
 
-    def projected(self, c: np.ndarray) -> tuple[float, list[np.ndarray], np.ndarray, int]:
-        """Return value, dual variables and change of the shared vector there, within the bounds.
+    def projected(
+        self, c: np.ndarray, u: np.ndarray
+    ) -> tuple[float, list[np.ndarray], np.ndarray, int]:
+        """Go as far along the directions, but for bounds.
 
-        The last is the number of rows that were brought back.
+        Returns at least how much higher the dual is there than after the epochs, at u; the dual
+        variables; the change of the shared vector; and how many rows were brought back. Values
+        would differ by less than their rounding: the slopes of convex conjugates there bound what
+        these rise by.
         """
         step = c[0] * self.vectors[0]
         for multiple, vector in zip(c[1:], self.vectors[1:], strict=True):
             step += multiple * vector
-        found, total, back = [], 0.0, 0
+        found, first, back = [], np.zeros(2), 0
         for part in self.parts:
             a = part.start + c @ part.directions
             rows = *part.cache.data[:3], part.rows
             back += kernels.project(self.law, rows, (self.state.C, self.state.bias), a, step)
-            total += duals.conjugates(self.law, part.y, a, part.weight)
+            line = a, (way := a - part.after_epochs), way
+            duals.along(self.law, part.y, part.weight, line, (0.0, 0.0), first, np.zeros((2, 2)))
             found.append(a)
-        return self._value(total, self.start + step), found, step, back
+        beyond = step - self.vectors[0]
+        rise = -self.state.C * first[0] - float(u @ beyond) - self._pull * float(beyond[-1])
+        return rise - 0.5 * float(beyond @ beyond), found, step, back
 
 
 class ConjugateSteps:
@@ -189,13 +196,13 @@ class ConjugateSteps:
             self.start, self.starts = u.copy(), [m.dual.work.copy() for m in caches]
 
     def _move(self, span: Span, u: np.ndarray) -> np.ndarray:
-        """Move to the first point tried that is better than u; return the change to there."""
-        value, direction = span.after_epochs(u)
+        """Move to the first point tried whose dual is higher; return the change to there."""
+        direction, least = span.direction(u), ROUNDING * float(u @ u)
         for share in SHARES:
             c = np.clip(np.eye(len(direction))[0] + share * direction, -LONGEST, LONGEST)
-            tried, found, step, back = span.projected(c)
+            rise, found, step, back = span.projected(c, u)
             self.back += back
-            if tried < value - ROUNDING * abs(value):
+            if rise > least:
                 self.drift += float(np.abs(c).sum())
                 np.add(span.start, step, out=u)
                 for part, to in zip(span.parts, found, strict=True):
