@@ -241,7 +241,8 @@ class DualWorker:
             m.dual.work[:] = m.dual.alpha
         swept = self.side.sweep(law, request, caches)
         self.change = swept["change"]
-        rows = request.plan.epochs * self.side.rows + swept.pop("back", 0)
+        # rows that are brought back are read one way only
+        rows = request.plan.epochs * self.side.rows + swept.pop("back", 0) / 2
         return {**self.side.estimates(law, caches), **swept, "own": self.own, "rows": rows}
 
     def _totals(self, law: Law, request: DualTotals, caches: Sequence[Any]) -> Totals:
