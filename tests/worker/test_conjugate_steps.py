@@ -43,11 +43,9 @@ class Ascent:
             for cache in self.caches:
                 n, self.key = len(cache.y), self.key + 12345
                 scales = self.C, self.bias, self.offset, 1.0, None
-                dual = cache.dual.work, NO_NUMBERS, NO_NUMBERS, np.empty(0, np.uint8)
+                dual = cache.dual.work, NO_NUMBERS, np.empty(0), np.empty(0, np.uint8)
                 order = ALL_ROWS, 0, n, 1, self.key, 0, n
-                coordinate_ascent.sweep(
-                    self.law, cache.data, self.u, scales, dual, EVERY, order
-                )
+                coordinate_ascent.sweep(self.law, cache.data, self.u, scales, dual, EVERY, order)
 
     def round(self):
         """Two epochs and a step; returns the dual before and after the step."""
