@@ -76,12 +76,17 @@ class Run:
             else:
                 u = self._epoch(u, shares, epoch)
             last = epoch + 1 == plan.epochs
-            if self.steps is not None and (last or (epoch + 1) % EPOCHS_A_STEP == 0):
+            if self.steps is not None and (last or (epoch + 1) % self._epochs_a_step() == 0):
                 self.steps.take(self.law, request.state, self.caches, u, last=last)
         u -= request.v
         if request.outer != 1.0:
             u /= request.outer
         self.change = u
+
+    def _epochs_a_step(self) -> int:
+        """Return the epochs after which a step is taken; more where vectors are what takes long."""
+        values = sum(part.work for part in self.group.ranges)
+        return EPOCHS_A_STEP if values > len(self.request.v) else self.request.plan.epochs
 
     def _epoch(self, u: np.ndarray, shares: list[list[Slice]], epoch: int) -> np.ndarray:
         """Run one epoch with replicas from u.
