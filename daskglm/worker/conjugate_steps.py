@@ -23,7 +23,7 @@ from daskglm.losses import conjugates as duals
 from daskglm.losses.base import Law
 
 # Epochs after which a step is taken. Of 12 hinges on text and tables steps after each took 0.9 to
-# 1.8 times the time, after 4 as much (2026-11-29).
+# 1.8 times the time, after 4 as much (with one step kept, 2026-11-29).
 EPOCHS_A_STEP = 2
 # Last steps that are kept: epochs in random order are another preconditioner each time, so that
 # directions do not stay conjugate. With two the last digits took half the epochs that they took
@@ -180,7 +180,7 @@ class ConjugateSteps:
     def begin(self, u: np.ndarray, caches: Sequence[Any]) -> None:
         """Begin a round at the dual variables alpha with the shared vector u, which are kept."""
         self.back, self.drift = 0, 0.0
-        if any(m.dual.steps.shape[1] != len(m.y) for m in caches):
+        if any(m.dual.steps.shape != (KEPT_STEPS, len(m.y)) for m in caches):
             self.forget()
         if not self.kept:
             for m in caches:
