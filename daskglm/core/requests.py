@@ -363,6 +363,8 @@ class SDCAConfig:
         Local epochs of a round.
     shrink : bool
         Whether to pass over rows that rest at a bound.
+    steps : bool
+        Whether to take steps between epochs, of one group of threads; see `conjugate_steps`.
     """
 
     partitioning: str = "dynamic"
@@ -372,6 +374,7 @@ class SDCAConfig:
     bucket: int | None = None
     epochs: int = 1
     shrink: bool = False
+    steps: bool = False
 
 
 @dataclass(frozen=True)
@@ -382,7 +385,8 @@ class DualRound:
     groups of threads, `inner` that among the partitions of a group. Reply: own = X' C alpha at the
     committed state and change = X' C (alpha' - alpha), both (d + 1,); squares, the sum of the
     groups' |change|^2; inner (2,), see `local_epochs.Run`; and without C: before and after, the
-    conjugates of both states, loss and gap, summed over the margins met on the way.
+    conjugates of both states, loss and gap, summed over the margins met on the way. With steps
+    also drift, the sum of the multiples of changes that they took.
     """
 
     state: DualStateRef

@@ -325,8 +325,8 @@ class Dual:
         reply = asking.later(DualRound(state, self.v, self.plan, seed, outer, inner))
         self.first_line = asking.later(DualLine(state, FIRST_STEPS)) if searched else None
         totals = reply()
-        self.v = totals["own"]
-        self.change = totals["change"]
+        self.v, self.change = totals["own"], totals["change"]
+        self.drift += float(totals.get("drift", 0.0))
         self.plane = None
         self.sure = True
         return totals

@@ -234,6 +234,40 @@ def advance(u, direction, share, start, stop):  # type: ignore[no-untyped-def]
         direction[j] = u[j] + share * direction[j]
 
 
+@compiled(nogil=True, error_model="numpy")
+def project(law, rows, scales, a, v):  # type: ignore[no-untyped-def]
+    """Bring the dual variables of listed rows into the domain of the conjugate.
+
+    Parameters
+    ----------
+    rows : (X, y, weight, listed)
+    scales : (C, bias)
+        As in `sweep`.
+    a : array
+        Dual variable of each listed row.
+    v : (d + 1,) array
+        Changes by what they do.
+
+    Returns
+    -------
+    int
+        The number of rows whose variables were outside.
+    """
+    rows, v = borrowed(rows), borrowed(v)
+    (X, y, weight, listed), (C, bias) = rows, scales
+    d, outside = len(v) - 1, 0
+    for k in range(len(listed)):
+        i = listed[k]
+        inside = into_domain(law, y[i], a[k])
+        if inside != a[k]:
+            change = (C * weight[i] if len(weight) > 0 else C) * (inside - a[k])
+            a[k] = inside
+            axpy(X, i, change, v)
+            v[d] += bias * change
+            outside += 1
+    return outside
+
+
 # ---- whole runs of rows
 @compiled(nogil=True, error_model="numpy")
 def squared_norms(X, start, stop, out):  # type: ignore[no-untyped-def]

@@ -75,8 +75,6 @@ def sdca(
     each attempt to certify.
     """
     objective = dual.objective
-    # of fewer features Newton's method takes over where the ascent is slow
-    corners = not objective.loss.differentiable and objective.n_features > costs.LARGEST_HESSIAN
     sigma = _Sigma(aggregation, *dual.shape())
     watch = _Watch(tol if stop == "gap" else -1.0)
     if state is None:
@@ -95,9 +93,9 @@ def sdca(
         if objective.engine.capabilities.workers != workers:
             workers = objective.engine.capabilities.workers
             sigma.among(*dual.shape())
-        if local_epochs is None and corners and sigma.search and sigma.most[0] == 1.0:
-            dual.plan = replace(dual.plan, epochs=SLOW_EPOCHS)
-        totals = dual.round(sigma.outer, sigma.inner, searched=sigma.search)
+        dual.plan = _next_plan(dual, sigma, local_epochs)
+        searched = sigma.search and not dual.plan.steps
+        totals = dual.round(sigma.outer, sigma.inner, searched=searched)
         if dual.has_lost():
             watch.start_again()
 
@@ -113,7 +111,7 @@ def sdca(
             share = dual.share_that_rises(share, totals)
         del totals  # it holds vectors as long as w
 
-        dual.commit(*(_search(dual) if sigma.search else (share, 0.0)), keep=sigma.search)
+        dual.commit(*(_search(dual) if searched else (share, 0.0)), keep=searched)
         before = point.w if stop == "model-change" else None  # else the vector can be freed
         point = dual.point(value, estimate)
         if watch.worth_certifying(estimate, value):
@@ -282,6 +280,25 @@ class _Watch:
         """Compare a true gap with the one that was foretold."""
         if self.foretold > 0.0:
             self.factor = min(max(gap / self.foretold, 0.1), 1e3)
+
+
+def _next_plan(dual: Dual, sigma: _Sigma, local_epochs: int | None) -> SDCAConfig:
+    """Return how the next round is to go: in one group of threads a slow ascent takes steps.
+
+    Dual variables with bounds stop a search from outside at the first that any row meets: see
+    `conjugate_steps`. With a threshold the dual is no quadratic in the shared vector.
+    """
+    objective, plan = dual.objective, dual.plan
+    loss, can = objective.loss, objective.engine.capabilities
+    slow = sigma.search and sigma.most[0] == 1.0
+    alone = can.device == "cpu" and can.workers == 1 and plan.partitioning != "wild"
+    bounded = loss.jumps or not loss.differentiable
+    # of fewer features Newton's method takes over where the ascent is slow: on 246 small problems
+    # steps before it saved no passes, and proximal points came to rest more often (2026-11-29)
+    many = objective.n_features > costs.LARGEST_HESSIAN
+    steps = slow and alone and bounded and many and not dual.penalty.threshold
+    more = slow and many and not loss.differentiable and local_epochs is None
+    return replace(plan, steps=steps, epochs=SLOW_EPOCHS if more else plan.epochs)
 
 
 def _quickened(dual: Dual, sigma: _Sigma, watch: _Watch) -> tuple[_Sigma, _Watch]:

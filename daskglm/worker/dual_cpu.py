@@ -23,6 +23,7 @@ from daskglm.kernels.records import NO_NUMBERS
 from daskglm.kernels.storages import row_values
 from daskglm.losses import conjugates as duals
 from daskglm.losses.base import Law
+from daskglm.worker.conjugate_steps import ConjugateSteps
 from daskglm.worker.local_epochs import Run, limits_of
 from daskglm.worker.schedule import Group, bucket_rows, groups_of, threads_for
 
@@ -67,6 +68,7 @@ class OnThreads:
         self.limits = (-np.inf, np.inf)
         self.spread = np.inf  # of projected gradients, when all rows were met last
         self.all_awake = True
+        self.steps = ConjugateSteps()
         self.groups: dict[Any, list[Group]] = {}
 
     def close(self) -> None:
@@ -162,8 +164,9 @@ class OnThreads:
         for m in caches:
             if plan.shrink and not len(m.dual.asleep):
                 m.dual.asleep = np.zeros(len(m.y), np.uint8)
+        steps = self.steps if plan.steps else None
         runs = [
-            Run(law, request, caches, group, k, plan.bucket or self.bucket, self.limits)
+            Run(law, request, caches, group, k, plan.bucket or self.bucket, self.limits, steps)
             for k, group in enumerate(self._groups(plan, caches))
         ]
         if len(runs) == 1:
@@ -183,6 +186,7 @@ class OnThreads:
             if request.outer > 1.0
             else 0.0,
             "inner": np.array([sum(run.joint for run in runs), sum(run.apart for run in runs)]),
+            **({} if steps is None else {"back": steps.back, "drift": steps.drift}),
         }
 
     def estimates(self, law: Law, caches: Sequence[Any]) -> Totals:

@@ -91,6 +91,7 @@ class DualCache:
         self.alpha, self.work = zeros(n), zeros(n)
         self.seen = self.norms = zeros(0)
         self.previous = zeros(0)
+        self.steps = np.empty((0, 0))  # the last of `conjugate_steps`
         self.asleep = np.empty(0, np.uint8)
 
     def commit(self, state: DualStateRef) -> bool:
@@ -118,6 +119,7 @@ class DualCache:
         self.alpha, self.number = alpha, number
         self.work = alpha.copy()
         self.previous = self.previous[:0]
+        self.steps = self.steps[:, :0]
 
 
 class DualWorker:
@@ -239,7 +241,8 @@ class DualWorker:
             m.dual.work[:] = m.dual.alpha
         swept = self.side.sweep(law, request, caches)
         self.change = swept["change"]
-        rows = request.plan.epochs * self.side.rows
+        # rows that are brought back are read one way only
+        rows = request.plan.epochs * self.side.rows + swept.pop("back", 0) / 2
         return {**self.side.estimates(law, caches), **swept, "own": self.own, "rows": rows}
 
     def _totals(self, law: Law, request: DualTotals, caches: Sequence[Any]) -> Totals:

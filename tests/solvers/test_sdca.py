@@ -1,6 +1,7 @@
 """Dual coordinate ascent: what holds in every mode, the same optimum as other solvers, and that nothing is wrong silently."""
 
 import importlib
+from dataclasses import replace
 
 import dask.array as da
 import numpy as np
@@ -15,6 +16,7 @@ from daskglm.duals.dual import Dual
 from daskglm.solvers import costs
 from tests.conftest import make_problem
 from tests.covering import each_choice
+from tests.solvers.ascents import rows
 from tests.solvers.problems import make_objective
 
 # ---- properties of every mode
@@ -160,6 +162,70 @@ def test_a_slow_ascent_with_corners_takes_several_epochs_a_round_and_no_other_me
         X, y, loss="hinge", fit_intercept=False, random_state=0, solver_options=one, solver="sdca"
     )
     assert report.objective == pytest.approx(plain.report_.objective, rel=2e-6)
+
+
+def without_steps(monkeypatch):
+    """Have slow ascents search from outside, as those of losses without bounds do.
+
+    They may come to rest before the gap is met.
+    """
+    module = importlib.import_module("daskglm.solvers.sdca")
+    known = module._next_plan
+
+    def plan(*args):
+        return replace(known(*args), steps=False)
+
+    monkeypatch.setattr(module, "_next_plan", plan)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("loss", "C", "weighted", "intercept", "options"),
+    [
+        ("hinge", 1.0, False, False, {}),
+        ("hinge", 30.0, True, False, {}),
+        ("hinge", 1.0, True, True, {}),
+        ("hinge", 1.0, False, False, {"partitions": 3}),
+        ("hinge", 1.0, False, False, {"shrinking": False}),
+        ("squared_hinge", 30.0, True, False, {}),
+    ],
+)
+def test_steps_between_epochs_take_fewer_of_them(
+    loss, C, weighted, intercept, options, monkeypatch
+):
+    X, y = raw_counts(1_500, 0)
+    weight = np.random.default_rng(1).choice([0.0, 0.5, 3.0], len(y)) if weighted else None
+    given = {"loss": loss, "C": C, "fit_intercept": intercept, "random_state": 0}
+    given |= {"solver": "sdca", "solver_options": {"polish": False, **options}}
+    steps = daskglm.fit(X, y, sample_weight=weight, **given).report_
+    without_steps(monkeypatch)
+    plain = daskglm.fit(X, y, sample_weight=weight, **given).report_
+    assert steps.converged
+    assert steps.objective <= plain.objective * (1.0 + 1e-6)
+    assert steps.passes < 0.8 * plain.passes
+
+
+def test_steps_over_blocks_of_a_dask_array_and_dense_rows():
+    X, y = raw_counts(300, 2)
+    X = X[:, np.argsort(-X.getnnz(axis=0))[:2_100]].toarray()
+    options = {"solver": "sdca", "solver_options": {"polish": False}, "max_iter": 5000}
+    given = {"loss": "hinge", "C": 1.0, "fit_intercept": False, "random_state": 0, **options}
+    whole = daskglm.fit(X, y, **given).report_
+    parts = daskglm.fit(*rows(X.astype(np.float32), y, blocks=4), **given).report_
+    assert whole.converged
+    assert parts.converged
+    assert parts.objective == pytest.approx(whole.objective, rel=3e-6)
+
+
+def test_steps_go_on_to_a_small_gap():
+    """Errors of steps that are added up from each other do not grow without end."""
+    X, y = raw_counts(1_000, 1)
+    options = {"polish": False}
+    report = daskglm.fit(
+        X, y, loss="hinge", fit_intercept=False, tol=1e-9, solver="sdca", solver_options=options
+    ).report_
+    assert report.converged
+    assert report.relative_gap <= 1e-9
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
