@@ -6,11 +6,15 @@ sum over that number j, of which the terms near the largest one count.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
+
+from daskglm.losses.vector_math import exp_any
+from daskglm.system.compiled import compiled
 
 # Terms below this share of the largest one are left out.
 LEAST_TERM = 1e-17
@@ -23,8 +27,8 @@ MANY = 150
 # Terms that are taken for each standard deviation of j: the error of a sum of every h-th is about
 # exp(-2 pi^2 (deviation / h)^2), 1e-34.
 TERMS = 2.0
-# Terms on each side of the largest one: 9 standard deviations for 1e-17, of up to 12 where j < 150.
-MOST_STEPS = 1_000
+# Numbers j whose constants are kept. Chosen.
+TABLE = 1 << 12
 
 
 def log_density(y: Any, mu: Any, weight: Any, phi: float, p1: float) -> Any:
@@ -55,29 +59,44 @@ def log_density(y: Any, mu: Any, weight: Any, phi: float, p1: float) -> Any:
 
 def _log_sum(y: Any, phi: Any, peak: Any, p1: float) -> Any:
     """Return the logarithm of the sum of the series: W in Dunn & Smyth's equation 7."""
-    if not len(y):
-        return y
     a, b = p1 - 1.0, 2.0 - p1
     alpha = b / a  # minus theirs
-    log_z = alpha * np.log(y / a) - (1.0 + alpha) * np.log(phi) - math.log(b)
-    middle = np.maximum(np.rint(peak), 1.0)
-    deviation = np.sqrt(middle / (1.0 + alpha))
-    stride = np.where(middle > MANY, np.maximum(np.floor(deviation / TERMS), 1.0), 1.0)
+    found = alpha * np.log(y / a) - (1.0 + alpha) * np.log(phi) - math.log(b)
+    _sum_terms(peak, found, alpha, _constants(alpha))
+    return found
 
-    def logarithms(j: Any, log_z: Any) -> Any:
-        return j * log_z - gammaln(j + 1.0) - gammaln(alpha * j)
 
-    top = logarithms(middle, log_z)
-    total = np.ones(len(y))
-    for way in (1.0, -1.0):
-        left = np.arange(len(y))  # rows whose terms are not yet too small
-        for step in range(1, MOST_STEPS):
-            j = middle[left] + way * step * stride[left]
-            left, j = left[j >= 1.0], j[j >= 1.0]
-            terms = np.exp(np.minimum(logarithms(j, log_z[left]) - top[left], 700.0))
-            total[left] += terms
+@functools.lru_cache(maxsize=8)
+def _constants(alpha: float) -> Any:
+    """Return the parts of the terms' logarithms that no row has a share in, by number j."""
+    j = np.arange(1.0, TABLE)
+    return np.concatenate([[0.0], -gammaln(j + 1.0) - gammaln(alpha * j)])
+
+
+@compiled(nogil=True, error_model="numpy")
+def _constant(j, alpha, constants):  # type: ignore[no-untyped-def]
+    if j < len(constants):
+        return constants[int(j)]
+    return -math.lgamma(j + 1.0) - math.lgamma(alpha * j)
+
+
+@compiled(nogil=True, error_model="numpy")
+def _sum_terms(peak, log_z, alpha, constants):  # type: ignore[no-untyped-def]
+    """Put the logarithm of each row's sum of terms z^j / (j! Gamma(alpha j)) in the place of log z.
+
+    `peak` is where terms are largest, as a real number.
+    """
+    for i in range(len(peak)):
+        middle = max(np.rint(peak[i]), 1.0)
+        deviation = math.sqrt(middle / (1.0 + alpha))
+        stride = max(math.floor(deviation / TERMS), 1.0) if middle > MANY else 1.0
+        top = middle * log_z[i] + _constant(middle, alpha, constants)
+        total = 1.0
+        for way in (stride, -stride):
             # terms only fall on the way from the largest one
-            left = left[terms > LEAST_TERM]
-            if not len(left):
-                break
-    return top + np.log(total * stride)
+            j, term = middle + way, 1.0
+            while term > LEAST_TERM and j >= 1.0:
+                term = exp_any(j * log_z[i] + _constant(j, alpha, constants) - top)
+                total += term
+                j += way
+        log_z[i] = top + math.log(total * stride)
