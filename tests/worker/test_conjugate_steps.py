@@ -3,8 +3,12 @@
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse as sp
+from sklearn.preprocessing import OneHotEncoder
 
+from daskglm import LinearSVC
 from daskglm.core.requests import DualStateRef, LossRef
 from daskglm.kernels import coordinate_ascent
 from daskglm.kernels.records import NO_NUMBERS, read_only
@@ -203,3 +207,32 @@ def test_steps_of_blocks_that_were_lost_are_forgotten(place):
     assert all(not cache.dual.steps.any() for cache in ascent.caches)
     before, after = ascent.round()
     assert after >= before
+
+
+def test_rows_of_a_table_take_them_too(monkeypatch):
+    rng = np.random.default_rng(0)
+    n, levels = 6000, 2600
+    first, second, x = rng.integers(0, levels, n), rng.integers(0, 40, n), rng.normal(size=n)
+    margin = rng.normal(size=levels)[first] + rng.normal(size=40)[second] + x
+    y = np.where(margin + 0.5 * rng.normal(size=n) > 0.0, 1, -1)
+    table = pd.DataFrame({"first": first, "second": second, "x": x})
+    schema = {"categories": ["first", "second"], "min_count": 1}
+    brought_back = []
+
+    def project(law, rows, *others):
+        assert isinstance(rows[0], tuple), "codes, not a matrix"
+        brought_back.append(found := original(law, rows, *others))
+        return found
+
+    original = coordinate_ascent.project
+    monkeypatch.setattr(coordinate_ascent, "project", project)
+    by_codes = LinearSVC(loss="hinge", C=3.0, tol=1e-6, schema=schema).fit(table, y)
+    assert sum(brought_back) > 0
+    monkeypatch.undo()
+
+    X = OneHotEncoder().fit_transform(table[["first", "second"]])
+    X = sp.hstack([X, x[:, None]]).tocsr()
+    assert X.shape[1] == by_codes.report_.n_features > 2000
+    by_matrix = LinearSVC(loss="hinge", C=3.0, tol=1e-6).fit(X, y)
+    assert by_codes.report_.converged
+    assert by_codes.report_.objective == pytest.approx(by_matrix.report_.objective, rel=2e-6)
