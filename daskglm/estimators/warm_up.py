@@ -93,6 +93,8 @@ def _sdca(rows: Rows) -> None:
     LinearSVC(loss="hinge", solver="sdca").fit(rows.X, rows.two)
     LogisticRegression(solver="sdca").fit(rows.X, rows.two, sample_weight=rows.weight)
     Ridge(solver="sdca").fit(rows.X, rows.numbers, sample_weight=rows.weight)
+    # many features and a weak penalty: steps between epochs
+    LinearSVC(loss="hinge", solver="sdca", C=100.0, max_iter=20).fit(_wide(rows.X), rows.two)
 
 
 def _batches(rows: Rows) -> None:

@@ -72,7 +72,9 @@ def least(smooth, derivatives, start, kinks=None, steps=400, room=whole):
         before = value
         v, value = search.step(v, value)
         v, value = search.without_groups(v, value)
-        idle = idle + 1 if not before - value > 1e-18 * abs(value) else 0
+        # rounding may put a start at the end of the domain outside, where values are infinite
+        falls = value < before and before - value > 1e-18 * abs(value)
+        idle = 0 if falls else idle + 1
         if idle > 1:
             break
     return v, value

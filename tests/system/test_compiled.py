@@ -243,8 +243,9 @@ def in_turn(folder, *words):
 @pytest.mark.slow
 def test_one_of_several_processes_compiles(tmp_path):
     """Before: each worker of a machine compiled all kernels, on the same processors."""
-    said = [each.communicate()[0].split() for each in [in_turn(tmp_path, "go") for _ in range(4)]]
-    assert sorted(said) == [["3.0", "0"]] * 3 + [["3.0", "1"]]
+    processes = [in_turn(tmp_path, "go") for _ in range(4)]
+    said = [(each.communicate()[0].split(), each.returncode) for each in processes]
+    assert sorted(said) == [(["3.0", "0"], 0)] * 3 + [(["3.0", "1"], 0)]
     assert not list(tmp_path.rglob("*.lock"))
 
 
