@@ -42,7 +42,7 @@ def main(data: Path | None, out: Path) -> None:
         click.echo(f"{asked.title}: {len(asked.y):,} rows. {asked.question}")
         if asked.dropped:
             click.echo(f"left out, as dates or names of rows: {', '.join(asked.dropped)}")
-        ours, first, settled = _on_a_cluster(asked, beside)
+        ours, first, more = _on_a_cluster(asked, beside)
     bound = sides.bound_of(ours)
     fitted = [ours]
     click.echo("scikit-learn's pipeline: with its own tolerance")
@@ -67,8 +67,8 @@ def main(data: Path | None, out: Path) -> None:
     )
     hero, figures, shown = (
         _of_any(fitted, asked.later[1], bound)
-        if beside is None or settled is None
-        else _of_flights(fitted, bound, settled, beside.result())
+        if more is None
+        else _of_flights(fitted, bound, *more)
     )
     out.mkdir(parents=True, exist_ok=True)
     target = out / "index.html"
@@ -80,11 +80,11 @@ def main(data: Path | None, out: Path) -> None:
 
 def _on_a_cluster(
     asked: problem.Problem, beside: Future[Any] | None
-) -> tuple[sides.Side, float, sides.Side | None]:
+) -> tuple[sides.Side, float, tuple[sides.Side, flights.Counts] | None]:
     """Fit twice on two workers, the second time when what is done `beside` the first has ended.
 
     Returns the second fit, the seconds of the first, and for the flights a third fit, in which the
-    ranks of aircraft have settled.
+    ranks of aircraft have settled, and what was done beside.
     """
     click.echo("two workers: starting; a first fit compiles what is not on the disk yet")
     start = time.perf_counter()
@@ -96,14 +96,13 @@ def _on_a_cluster(
         client.run(importlib.import_module, "daskglm.frames.take")
         sides.by_daskglm(client, asked)
         first = time.perf_counter() - start
-        if beside is not None:
-            beside.result()
+        counted = None if beside is None else beside.result()
         click.echo("two workers: from the raw table")
         ours = sides.by_daskglm(client, asked)
-        if beside is None:
+        if counted is None:
             return ours, first, None
         click.echo(f"two workers: until the order of aircraft has settled, {sides.SETTLED:g}")
-        return ours, first, sides.by_daskglm(client, asked, sides.SETTLED)
+        return ours, first, (sides.by_daskglm(client, asked, sides.SETTLED), counted)
 
 
 Shown = tuple[tuple[str, str], list[Figure], tuple[str, str] | None]
