@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from daskglm.core import sample_requests
 from tests import seeds
 from tests.covering import spare
 from tests.losses.formulas import FAMILIES, reference, targets
@@ -71,6 +72,18 @@ def _forked_workers():
 def _same_draws():
     """Let estimators without a `random_state` draw the same numbers in every run of a test."""
     np.random.seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _rows_stay(request, monkeypatch):
+    """Keep rows on their workers, but in tests that ask for `rows_come`: else small ones leave."""
+    if "rows_come" not in request.fixturenames:
+        monkeypatch.setattr(sample_requests, "pays", lambda *args: False)
+
+
+@pytest.fixture
+def rows_come():
+    """Let all rows come to the client once they pay, as they do for users."""
 
 
 @pytest.fixture(scope="session")

@@ -317,8 +317,8 @@ class DualStateRef:
     bias, offset : float
         Value of the constant feature that stands for the intercept (0: none), and what is added to
         margins besides.
-    keep : bool
-        Whether this step is kept, to be searched along after the next round.
+    keep : int
+        Last steps that are kept, this one among them, to be searched along after the next round.
     trust : bool
         Whether w is good enough to take dual variables from it.
     own : array, optional
@@ -335,7 +335,7 @@ class DualStateRef:
     C: float
     bias: float = 0.0
     offset: float = 0.0
-    keep: bool = False
+    keep: int = 0
     trust: bool = True
     own: np.ndarray | None = None
     threshold: float = 0.0
@@ -364,7 +364,8 @@ class SDCAConfig:
     shrink : bool
         Whether to pass over rows that rest at a bound.
     steps : bool
-        Whether to take steps between epochs, of one group of threads; see `conjugate_steps`.
+        Whether rows that are read at each pass take a step by themselves, see `dual_span`, after
+        the epochs of each part that is read at once.
     """
 
     partitioning: str = "dynamic"
@@ -386,7 +387,7 @@ class DualRound:
     committed state and change = X' C (alpha' - alpha), both (d + 1,); squares, the sum of the
     groups' |change|^2; inner (2,), see `local_epochs.Run`; and without C: before and after, the
     conjugates of both states, loss and gap, summed over the margins met on the way. With steps
-    also drift, the sum of the multiples of changes that they took.
+    also drift, the sum of their errors.
     """
 
     state: DualStateRef
@@ -406,6 +407,32 @@ class DualLine:
 
     state: DualStateRef
     coefficients: np.ndarray
+
+
+@dataclass(frozen=True)
+class DualSpan:
+    """Derivatives of the conjugates after a round, along its change and the kept steps. 0 passes.
+
+    Reply, with k the `kept` steps + 1: slopes (k,), hessian (k, k).
+    """
+
+    state: DualStateRef
+    kept: int
+
+
+@dataclass(frozen=True)
+class DualMove:
+    """Go to alpha + multiples of a round's change and of the kept steps, projected on the domain.
+
+    That replaces the last round's change. `multiples` has one for the change and one for each step
+    of the `DualSpan` before. Passes: by the rows that are outside, read one way.
+
+    Reply: change = X' C (alpha' - alpha) (d + 1,); slopes (2,), of the conjugates at alpha' along
+    the way there from alpha, and from where the round had ended.
+    """
+
+    state: DualStateRef
+    multiples: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -478,7 +505,17 @@ class OfProblem:
     request: Request
 
 
-DualRequest = DualShape | DualRound | DualLine | DualTotals | DualValue | DualSave | DualLoad
+DualRequest = (
+    DualShape
+    | DualRound
+    | DualLine
+    | DualSpan
+    | DualMove
+    | DualTotals
+    | DualValue
+    | DualSave
+    | DualLoad
+)
 Request = (
     Together
     | OfProblem

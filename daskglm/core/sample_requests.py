@@ -21,6 +21,9 @@ TRAVELLING_BYTES = 64 * 2**20
 # with the copies at both ends, a round 2 to 4 ms (2 workers on 2 busy cores, 2026-11-28). Over
 # 1 Gbit/s a round is as long as a quarter of that. Chosen.
 ROUND_BYTES = 2**20
+# Bytes of rows that a thread reads in a round of messages: that takes 2 to 4 ms (2 workers on 2
+# cores, 2026-11-28), and sparse rows are read at 4 to 5 GB/s. Chosen.
+READ_BYTES = 16 * 2**20
 # Bytes from a multiple of which on each array is packed: a cache line.
 ALIGNED = 64
 # Bytes beside the stored values of a row: its target, weight, offset and number.
@@ -138,3 +141,15 @@ def fitting(requests: Mapping[Part, float], facts: DataSummary, most: int) -> tu
         most -= int(nbytes)
         found.append(part)
     return tuple(found)
+
+
+def pays(facts: DataSummary, rounds: int, there: int, here: int) -> bool:
+    """Return whether all rows are to travel after so many rounds.
+
+    They take as long as these took, so that nobody waits more than twice as long as if it had been
+    known how many rounds there are; and a pass by the threads `here` takes at most about a round
+    longer than by those `there`.
+    """
+    nbytes = bytes_of(1.0, facts)
+    slower = nbytes / here - nbytes / there
+    return nbytes <= min(TRAVELLING_BYTES, rounds * ROUND_BYTES) and slower <= READ_BYTES

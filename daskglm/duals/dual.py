@@ -31,6 +31,7 @@ from daskglm.core.requests import (
     DualRound,
     DualSave,
     DualShape,
+    DualSpan,
     DualStateRef,
     DualTotals,
     DualValue,
@@ -43,16 +44,7 @@ from daskglm.duals.intercept import constant_feature, value_at_zero
 from daskglm.duals.penalty import DualPenalty, Sums
 from daskglm.objectives.margins import best_shift
 from daskglm.objectives.point import NO_GRADIENT, Point
-from daskglm.objectives.primal import SAME_VALUE, Objective, tokens
-
-# Multiples of a change that a search may take: larger ones would magnify the rounding errors of a
-# change that is nearly zero. Chosen.
-LONGEST = 8.0
-# What a search asks for first: none, half and all of the last round's change, and none of the step
-# before.
-FIRST_STEPS = np.array([[0.0, 0.0], [0.5, 0.0], [1.0, 0.0]])
-# Halvings of a change, to 1e-9 of it, after which rounding is all that is left. Chosen.
-MOST_HALVINGS = 30
+from daskglm.objectives.primal import Objective, tokens
 
 
 class Certificate(NamedTuple):
@@ -61,6 +53,9 @@ class Certificate(NamedTuple):
     w: np.ndarray
     primal: float
     dual: float
+
+
+Ahead = Callable[[DualStateRef, int], DualLine | DualSpan]
 
 
 class Dual:
@@ -87,7 +82,8 @@ class Dual:
     before: int | None
     w: np.ndarray | None
     change: Any
-    previous: Any
+    swept: Any
+    steps: list[Any]
 
     def __init__(
         self,
@@ -116,9 +112,9 @@ class Dual:
         self.lower = 0.0  # the highest dual value met; dual variables of zero have one of zero
         self.met = Certificate(w, math.inf, 0.0)  # of the state that was certified last
         self.at_zero = math.inf  # the objective at w = 0 with the best intercept, where it is known
-        self.plane: Callable[..., Any] | None = None  # what `line` moves on
+        self.plane: Callable[..., Any] | None = None  # what `along.line` moves on
         self.lost = False  # see `has_lost`
-        self.first_line: Callable[[], Totals] | None = None  # see `round`
+        self.ahead: Callable[[], Totals] | None = None  # see `round`
         # where `adopt` took the slopes, and what rows said of it
         self.adopted: tuple[np.ndarray, Read] | None = None
 
@@ -128,10 +124,10 @@ class Dual:
             self.offset = float(state["offset"])
             self.w = w
             self.read_at = self.rounds
-            self.v = self.objective.ask(DualLoad(self._state(), folder))["own"]
+            self.v = self.objective.ask(DualLoad(self.ref(), folder))["own"]
             self.w = self.primal_point()
         elif self.w is not None:
-            self.v = self.objective.ask(DualTotals(self._state(), self.v, next(tokens)))["own"]
+            self.v = self.objective.ask(DualTotals(self.ref(), self.v, next(tokens)))["own"]
 
     def _begin(self, w: np.ndarray | None, v: Any) -> None:
         """Take a state that no step leads to: blocks begin with the slopes at w, None: with zero.
@@ -139,10 +135,10 @@ class Dual:
         v is its shared vector.
         """
         # the state, the one before it, and the step that leads from there, which blocks may keep
-        self.number, self.step, self.keep = next(tokens), (1.0, 0.0), False
+        self.number, self.step, self.keep = next(tokens), (1.0, 0.0), 0
         self.before, self.w, self.v = None, w, v
-        self.change = None  # of the last round, until it is committed
-        self.previous = None  # the step before, where it is kept
+        self.change = self.swept = None  # of the last round, until it is committed
+        self.steps = []  # the last ones that are kept, the newest first
         self.sure = True  # v is the sum over the rows of what they have
 
     def state(self) -> dict[str, Any]:
@@ -154,9 +150,10 @@ class Dual:
 
         Cost: 1 round.
         """
-        self._ask(DualSave(self._state(), folder))
+        self.ask(DualSave(self.ref(), folder))
 
-    def _state(self) -> DualStateRef:
+    def ref(self) -> DualStateRef:
+        """Return what names this state to rows, and rebuilds it."""
         return DualStateRef(
             self.number,
             self.before,
@@ -176,15 +173,15 @@ class Dual:
         shared = self.objective.engine.capabilities.shares_memory
         return shared and self.change is None and self.sure
 
-    def _ask(self, request: Any) -> Totals:
+    def ask(self, request: Any) -> Totals:
         """Pass on a request about the state, and note whether blocks have lost theirs."""
-        return self._noted(self.objective.ask(request))
+        return self.noted(self.objective.ask(request))
 
-    def _noted(self, totals: Totals) -> Totals:
+    def noted(self, totals: Totals) -> Totals:
         """Note whether blocks have lost their dual variables before a reply."""
         if totals.get("rebuilt", 0):
-            # blocks that begin anew know no step before, so that no block may go along it
-            self.previous = None
+            # blocks that begin anew know no step before, so that no block may go along one
+            self.steps = []
             self.sure = False
             self.lost = True
         return totals
@@ -312,95 +309,49 @@ class Dual:
         return True
 
     # ---- steps
-    def round(self, outer: float, inner: float, *, searched: bool = False) -> Totals:
+    def round(self, outer: float, inner: float, ahead: Ahead | None = None) -> Totals:
         """Run local epochs on all workers; `commit` takes their changes.
 
-        `searched` says that `line` will be asked for `FIRST_STEPS`, which travel with this. Cost: 1
-        pass an epoch, 1 round.
+        `ahead` makes a request about their end, which travels with this, of the state and the
+        number of kept steps; `self.ahead` returns its reply. Cost: 1 pass an epoch, 1 round.
         """
         seed = (self.seed, self.rounds)
         self.rounds += 1
         self.adopted = None
-        asking, state = Asking(self._ask), self._state()
+        asking, state = Asking(self.ask), self.ref()
         reply = asking.later(DualRound(state, self.v, self.plan, seed, outer, inner))
-        self.first_line = asking.later(DualLine(state, FIRST_STEPS)) if searched else None
+        self.ahead = ahead and asking.later(ahead(state, len(self.steps)))
         totals = reply()
         self.v, self.change = totals["own"], totals["change"]
         self.drift += float(totals.get("drift", 0.0))
+        self.swept = self.change  # by the epochs, whatever is made of it
         self.plane = None
         self.sure = True
         return totals
 
-    def commit(self, c1: float, c2: float = 0.0, *, keep: bool = False) -> None:
+    def commit(
+        self, c1: float, c2: float = 0.0, *, keep: int = 0, error: float | None = None
+    ) -> None:
         """Move by c1 times the last round's change and c2 times the previous step.
 
-        `keep` makes blocks cache this step, for a search along it after the next round. Cost:
-        nothing.
+        Blocks cache the last `keep` steps, this one among them, for a search along them after the
+        next round. `error` is in rounding errors of an epoch's change; default: by the multiples.
+        Cost: nothing.
         """
         self.keep = keep
-        c2 = 0.0 if self.previous is None else c2
+        c2 = c2 if self.steps else 0.0
         # a multiple of one would copy a vector as long as w
         step = self.change if c1 == 1.0 else c1 * self.change
         if c2 != 0.0:
-            step = step + c2 * self.previous
+            step = step + c2 * self.steps[0]
 
         self.v = self.v + step
-        self.change = None
-        self.previous = step if keep and self.sure else None
-        self.drift += max(abs(c1), 1.0) + abs(c2)
+        self.change = self.swept = None
+        self.steps = [step, *self.steps][:keep] if self.sure else []
+        self.drift += max(abs(c1), 1.0) + abs(c2) if error is None else error
         self.number, self.before, self.step = next(tokens), self.number, (c1, c2)
         self.offset = self.intercept
         self.w = self.primal_point()
-
-    def line(self, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Evaluate minus the dual, with derivatives, at steps (c1, c2) as `commit` takes them.
-
-        It is infinite outside of the dual's domain. Steps are at most `LONGEST`. Cost: 0 passes, 1
-        round.
-        """
-        if self.previous is None and coefficients[:, 1].any():
-            coefficients = coefficients * np.array([1.0, 0.0])
-        if coefficients is FIRST_STEPS and self.first_line is not None:
-            totals = self._noted(self.first_line())
-        else:
-            totals = self._ask(DualLine(self._state(), coefficients))
-
-        # the request may have shown that the previous step is lost
-        C, xp = self.C, self.objective.xp
-        previous = xp.zeros(len(self.v)) if self.previous is None else self.previous
-        directions = self.change, previous
-        if self.plane is None or self.lost:
-            self.plane = self.penalty.plane(self.v, directions, LONGEST, xp)
-        conjugates, inner, curvature = self.plane(coefficients)
-        last = np.array([float(direction[-1]) for direction in directions])
-        values = C * totals["values"] + conjugates
-        values += self._pull * (float(self.v[-1]) + coefficients @ last)
-        slopes = C * totals["slopes"] + inner + self._pull * last
-        return values, slopes, C * totals["hessians"] + curvature
-
-    @property
-    def _pull(self) -> float:
-        """What multiplies the last entry of v: all margins contain the offset."""
-        return self.offset / self.bias if self.bias else 0.0
-
-    def share_that_rises(self, share: float, totals: Totals) -> float:
-        """Halve a share of the last round's change until the dual cannot fall along it.
-
-        Sums of changes are measured as if |v|^2 was in the dual. With a threshold replicas may see
-        less of the curvature than their sum meets, as where no single one leaves the threshold. The
-        conjugates of losses are convex, so a share of their change bounds that at a share. Cost:
-        nothing.
-        """
-        before, after = (self.C * float(totals[name]) for name in ("before", "after"))
-        gain = before - after - self._pull * float(self.change[-1])
-        start = self.penalty.conjugate(self.v)
-        slack = SAME_VALUE * (abs(before) + start)  # may be rounding
-        for _ in range(MOST_HALVINGS):
-            risen = self.penalty.conjugate(self.v + share * self.change) - start
-            if risen <= share * gain + slack:
-                break
-            share *= 0.5
-        return share
 
     # ---- proximal steps
     def smoothed(self, width: float) -> Objective:
@@ -434,7 +385,7 @@ class Dual:
         self.gap = 0.0  # the slopes at w are what is wanted
         features, side = np.append(w[:d], 0.0), objective.fit_intercept
         asking = Asking(primal.ask, primal.problem)
-        totals = asking.later(DualTotals(self._state(), features, token, side, anew=False))
+        totals = asking.later(DualTotals(self.ref(), features, token, side, anew=False))
         shift = float(w[d]) if len(w) > d else 0.0
         first = self._first(asking)(w[:d], token, shift)
         self.v = totals()["own"]
@@ -454,10 +405,10 @@ class Dual:
         """
         objective, feasible = self.objective, self.feasible
         read = self._read(at)
-        w, asking = read.features, Asking(self._ask, objective.problem)
+        w, asking = read.features, Asking(self.ask, objective.problem)
         sums = Sums(self.v, read.side, self.bias, self._losses)
         factors = sums.factors if feasible.balances else {}
-        losses = read.first.losses or asking.later(DualValue(self._state(), **factors))
+        losses = read.first.losses or asking.later(DualValue(self.ref(), **factors))
         if (search := read.first.search) is not None:
             search.asking = asking
             best = best_shift(objective, search.point, search.start, search)
@@ -485,8 +436,8 @@ class Dual:
         for _ in range(3):
             token, v = next(tokens), self.v
             features = self.penalty.coefficients(v) if at is None else np.append(at[:d], 0.0)
-            side, asking = objective.fit_intercept, Asking(self._ask, objective.problem)
-            reply = asking.later(DualTotals(self._state(), features, token, side, anew))
+            side, asking = objective.fit_intercept, Asking(self.ask, objective.problem)
+            reply = asking.later(DualTotals(self.ref(), features, token, side, anew))
             shift = self.intercept if at is None or not side else float(at[-1])
             first = self._first(asking)(features[:-1], token, shift)
             totals = reply()
@@ -502,7 +453,7 @@ class Dual:
     def _first(self, asking: Asking) -> Callable[[Any, int, float], First]:
         """Return what puts off the first questions about coefficients; see `first_asked`."""
         changes = self.feasible.balances and self.bias
-        value = None if changes else DualValue(self._state())
+        value = None if changes else DualValue(self.ref())
         to_search = not self.feasible.keeps_points
         return partial(first_asked, asking, self.objective, value, to_search)
 
@@ -516,5 +467,5 @@ class Dual:
         `known` are the factors that have been asked about, and what returns the reply.
         """
         asked = known is not None and known[0] == factors
-        totals = known[1]() if asked else self._ask(DualValue(self._state(), **factors))
+        totals = known[1]() if asked else self.ask(DualValue(self.ref(), **factors))
         return -self.objective.C * float(totals["value"])

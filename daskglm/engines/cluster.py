@@ -24,24 +24,29 @@ from typing import Any, TypeVar
 import numpy as np
 from distributed import Client
 
+from daskglm.core import sample_requests
 from daskglm.core.engine import Capabilities
 from daskglm.core.facts import DataSummary
 from daskglm.core.outcome import Iteration
 from daskglm.core.requests import (
     CollectiveLost,
+    Evaluate,
+    EvaluateAlong,
+    HessianVector,
     Problem,
     Request,
+    Together,
     Totals,
     TrustRegionStep,
     add,
     size_of,
 )
-from daskglm.core.sample_requests import TRAVELLING_BYTES
 from daskglm.core.view import ALL, View
 from daskglm.data.partitions import Partitions, check_widths
 from daskglm.engines.block_placement import BlockPlacement
 from daskglm.engines.collective import Collective, need_ranks
 from daskglm.engines.events import Events
+from daskglm.engines.local import available_threads
 from daskglm.engines.monitoring import list_and_show
 from daskglm.engines.near_samples import NearSamples
 from daskglm.engines.placement import (
@@ -86,6 +91,9 @@ CLEANUP_SECONDS = 5.0
 
 # Largest ratio of the rows of one worker to the mean that is not logged as uneven.
 UNEVEN_ROWS = 1.3
+
+# Requests that all rows may answer here: solvers ask them in most rounds.
+NEAR = {Evaluate, EvaluateAlong, HessianVector}
 
 T = TypeVar("T")
 
@@ -183,7 +191,7 @@ class Cluster:
             workers=len(self._shards),
             answers_samples=samples,
             cheap_samples=samples,
-            travelling=TRAVELLING_BYTES if samples else 0,
+            travelling=sample_requests.TRAVELLING_BYTES if samples else 0,
             threads=sum(self._threads[address] for address in self._shards),
             solves_trust_regions=self.solves_trust_regions,
         )
@@ -211,13 +219,17 @@ class Cluster:
         """Answer one request with sums over a view of the rows. Cost: 1 round.
 
         Sums of workers are added in the order of their addresses. A part of the rows travels here
-        where it fits, with those that are asked about soon; from then on it costs no round.
+        where it fits, with those that are asked about soon, and so do all rows after as many rounds
+        as they take; from then on they cost no round.
         """
         if view.part is not None and view.columns is None and self.capabilities.travelling:
             bring = partial(self.total, problem)
             near = self._near.shard(problem, view, self.facts, bring)
             if near is not None:
                 return near.answer_host(problem, request)
+        if self._come_near(problem, request, view):
+            rows = self._near.all_rows(self.facts, partial(self.total, problem))
+            return rows.answer_host(problem, request, view)
         self.rounds += 1
         began = time.monotonic()
         if isinstance(request, TrustRegionStep):
@@ -228,6 +240,22 @@ class Cluster:
         if self._rebalance.after_round(time.monotonic() - began, self.facts.nbytes):
             self._sync(self._move_blocks())
         return totals
+
+    def _come_near(self, problem: Problem, request: Request, view: View) -> bool:
+        """Return whether a request is one that all rows answer here, as it pays.
+
+        What workers keep of an ascent, and rows by their numbers, do not travel.
+        """
+        if view.part is not None or problem.folds is not None or problem.centre is not None:
+            return False
+        asked = request.requests if isinstance(request, Together) else (request,)
+        if not all(type(each) in NEAR for each in asked):
+            return False
+        can = self.capabilities
+        threads = can.threads, available_threads()
+        return self._near.holds_all or (
+            can.travelling > 0 and sample_requests.pays(self.facts, self.rounds, *threads)
+        )
 
     def publish(self, iteration: Iteration) -> None:
         """Log an iteration on the scheduler, for its page and metrics; does not wait."""

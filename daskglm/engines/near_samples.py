@@ -1,4 +1,4 @@
-"""Samples of a cluster's rows that have travelled to the client, where they cost no round."""
+"""Rows of a cluster that have travelled to the client, where they cost no round."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import Problem, Totals
 from daskglm.core.sample_requests import TRAVELLING_BYTES, DrawRows, bytes_of, fitting
-from daskglm.core.view import Part, View
+from daskglm.core.view import Drawn, Part, View
 from daskglm.data.blocks import Block
 from daskglm.engines.local import available_threads
 from daskglm.worker.shard import Shard
@@ -25,6 +25,7 @@ class NearSamples:
     def __init__(self) -> None:
         # by part, and whether its folds are known
         self._shards: dict[tuple[Part, bool], Shard] = {}
+        self._all: Shard | None = None
 
     def shard(
         self,
@@ -51,11 +52,23 @@ class NearSamples:
                 self._shards[each, folds] = _shard_of(drawn[k], facts)
         return self._shards[part, folds]
 
+    @property
+    def holds_all(self) -> bool:
+        """Whether all rows have come."""
+        return self._all is not None
+
+    def all_rows(self, facts: DataSummary, ask: Callable[[DrawRows], Totals]) -> Shard:
+        """Return the shard of all rows. Cost: where it is not there, a request asked by `ask`."""
+        if self._all is None:
+            drawn = ask(DrawRows((Drawn(1.0, 0),)))["drawn"].parts()
+            self._all = _shard_of(drawn[0], facts)
+        return self._all
+
     def close(self) -> None:
         """Release the rows."""
-        for shard in self._shards.values():
+        for shard in filter(None, (*self._shards.values(), self._all)):
             shard.close()
-        self._shards = {}
+        self._shards, self._all = {}, None
 
     def _make_room(self, needed: float, facts: DataSummary) -> None:
         held = sum(bytes_of(part.share, facts) for part, _ in self._shards)

@@ -74,7 +74,7 @@ def sdca_then_newton(
     dual = Dual(objective, w, config_of(objective, options), options.get("random_state", 0), saved)
     # a checkpoint of the second stage has no dual variables
     if state is not None and saved is None:
-        return (yield from _second(objective, dual, w, math.inf))[0] or Reason.NO_PROGRESS
+        return (yield from _second(dual, w, math.inf))[0] or Reason.NO_PROGRESS
 
     second = _second_epochs(Workload.of(objective, tol))
     most = costs.MOST_SECOND if smooth else costs.MOST_HINGE
@@ -90,7 +90,7 @@ def sdca_then_newton(
         except StopIteration as end:
             if not (allowed and end.value is Reason.STALLED):
                 return end.value
-            reason, _ = yield from _second(objective, dual, iterate.point.w, math.inf)
+            reason, _ = yield from _second(dual, iterate.point.w, math.inf)
             return reason or Reason.NO_PROGRESS
         yield iterate
         point = iterate.point
@@ -107,9 +107,7 @@ def sdca_then_newton(
         if allowed and (lost or left > patience * second):
             passes = min(max(costs.SECOND_PER_EPOCH * left, costs.LEAST_SECOND), most)
             best = min(filter(None, (reached, point)), key=lambda known: known.value)
-            reason, reached = yield from _second(
-                objective, dual, best.w, math.inf if lost else passes
-            )
+            reason, reached = yield from _second(dual, best.w, math.inf if lost else passes)
             if reason is not None and (lost or not pace.is_dear):
                 return reason
             # it took more than the epochs it was to save, or proximal points by TRON came to rest
@@ -131,6 +129,7 @@ class _Pace:
     def __init__(self, smooth: bool, *, is_dear: bool) -> None:
         self.smooth, self.is_dear = smooth, is_dear
         self.window = costs.SURE_WINDOW if is_dear else costs.RATE_WINDOW
+        self.rows: Objective | None = None
         self.gaps: list[float] = []
         self.epochs: list[int] = []
 
@@ -138,8 +137,10 @@ class _Pace:
         """Take the gap of a round of so many epochs.
 
         It rises where rows that were passed over are met again, which is no reason for a second
-        method that is dear.
+        method that is dear. Where all rows have come to this process, the ascent has begun anew.
         """
+        if point.objective is not self.rows:
+            self.rows, self.gaps, self.epochs = point.objective, [], []
         gap = float(point.gap or 0.0) / max(abs(point.value), np.finfo(float).tiny)
         self.gaps.append(min([gap, *self.gaps[-1:]]) if self.is_dear else gap)
         self.epochs.append(epochs)
@@ -216,12 +217,13 @@ def _up_to(
 
 
 def _second(
-    objective: Objective, dual: Dual, w: np.ndarray, passes: float
+    dual: Dual, w: np.ndarray, passes: float
 ) -> Generator[Iterate, None, tuple[Reason | None, Point | None]]:
     """Finish an ascent by Newton's method, or TRON.
 
     Returns why it ended, None if it needs more passes, and the last point.
     """
+    objective = dual.objective  # of rows that may have come to this process
     name, solver = ("newton", newton) if _ends_by_newton(objective) else ("tron", tron)
     if not objective.loss.differentiable:
         steps = proximal_points(dual)

@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 
 from daskglm.core.arguments import check_choice, check_flag, check_whole, shown
+from daskglm.core.dual_span import KEPT_STEPS, LONGEST
 from daskglm.core.outcome import Reason
-from daskglm.core.requests import SDCAConfig, Totals
-from daskglm.duals.dual import FIRST_STEPS, LONGEST, Dual
+from daskglm.core.requests import DualSpan, SDCAConfig, Totals
+from daskglm.duals import along
+from daskglm.duals.dual import Ahead, Dual
 from daskglm.objectives.primal import Objective
 from daskglm.solvers import costs
+from daskglm.solvers.conjugate_steps import ConjugateSteps
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import ROUNDING
 from daskglm.solvers.spec import Check
@@ -26,10 +29,13 @@ LEAST_SIGMA = 1.01
 # Threads, and parts that rows are divided into, at most. More threads than cores take turns: 1,000
 # of them took 1.6 s for 10 rounds of 200 rows, 4,000 took 5 (2026-11-26), and a million minutes.
 MOST_THREADS = 1024
-# Epochs of a round of a slow ascent on a loss with corners, in one group of threads: what a round
-# takes beside its epochs is as much as one of those that pass over most rows. On six sets of text
-# and tables 2 and 4 took 0.7 of the time of 1, 8 and 16 more epochs (2026-11-29).
-SLOW_EPOCHS = 4
+# Epochs of a round of a slow ascent on a loss with corners, in one group of threads or with
+# `conjugate_steps`: what a round takes beside its epochs is as much as one of those that pass over
+# most rows. On six sets of text and tables 2 and 4 took 0.7 of the time of 1, 8 and 16 more epochs;
+# steps after each of 4 took up to 1.3 times the epochs of those after 2 (2026-11-29).
+SLOW_EPOCHS = 2
+# What travels with a round, by what follows its epochs; see `_way`.
+AHEAD: dict[str, Ahead] = {"search": along.first_line, "steps": DualSpan}
 # Stands for values and gaps that overflow.
 LARGEST_VALUE = float(np.finfo(float).max)
 
@@ -61,9 +67,8 @@ def sdca(
         "adaptive" until a round lowers the gap by less than half, then "search"; with an L1 part
         the rows of workers come to this process then, if they travel, and the ascent begins anew.
     local_epochs : int, optional
-        Epochs of a round. Default: 1, and `SLOW_EPOCHS` once an ascent searches in one group of
-        threads, where nothing is exchanged between rounds, of a loss with corners and more features
-        than a Hessian is formed for.
+        Epochs of a round. Default: 1, and `SLOW_EPOCHS` of a slow ascent on a loss with corners and
+        more features than a Hessian is formed for: see `_next_plan`.
     state : dict, optional
         State of a solve to resume, whose dual variables are those of `dual`.
 
@@ -88,30 +93,29 @@ def sdca(
         return {"state": {**dual.state(), "sigma": sigma.state()}}
 
     yield Iterate(point, resume=now, save_rows=dual.save, by="sdca")
-    workers = objective.engine.capabilities.workers
+    workers, steps = objective.engine.capabilities.workers, ConjugateSteps()
     while True:
         if objective.engine.capabilities.workers != workers:
             workers = objective.engine.capabilities.workers
             sigma.among(*dual.shape())
-        dual.plan = _next_plan(dual, sigma, local_epochs)
-        searched = sigma.search and not dual.plan.steps
-        totals = dual.round(sigma.outer, sigma.inner, searched=searched)
+        way = _way(dual, sigma)
+        dual.plan = _next_plan(dual, sigma, way, local_epochs)
+        totals = dual.round(sigma.outer, sigma.inner, AHEAD.get(way))
         if dual.has_lost():
             watch.start_again()
 
-        # sums by the margins that the epochs met, so without a pass
-        estimate = max(objective.C * float(totals["gap"]), 0.0)
-        coefficients = dual.penalty.coefficients(dual.v)[:-1]
-        value = dual.penalty.value(coefficients) + objective.C * float(totals["loss"])
-        del coefficients  # with an L1 penalty another vector as long as w
-        # exponential losses overflow at the margins of an ascent that is astray
-        value, estimate = min(value, LARGEST_VALUE), min(estimate, LARGEST_VALUE)
+        value, estimate = _estimates(dual, totals)
         share = sigma.after(totals)
         if dual.penalty.threshold and not sigma.search:
-            share = dual.share_that_rises(share, totals)
+            share = along.share_that_rises(dual, share, totals)
         del totals  # it holds vectors as long as w
 
-        dual.commit(*(_search(dual) if searched else (share, 0.0)), keep=searched)
+        if way == "steps":
+            steps.take(dual, sigma.most[0])
+        elif way == "search":
+            dual.commit(*_search(dual), keep=1)
+        else:
+            dual.commit(share, keep=KEPT_STEPS if way == "parts" else 0)
         before = point.w if stop == "model-change" else None  # else the vector can be freed
         point = dual.point(value, estimate)
         if watch.worth_certifying(estimate, value):
@@ -282,23 +286,59 @@ class _Watch:
             self.factor = min(max(gap / self.foretold, 0.1), 1e3)
 
 
-def _next_plan(dual: Dual, sigma: _Sigma, local_epochs: int | None) -> SDCAConfig:
-    """Return how the next round is to go: in one group of threads a slow ascent takes steps.
+def _takes_steps(dual: Dual) -> bool:
+    """Return whether a slow ascent takes `conjugate_steps` in the place of a search.
 
-    Dual variables with bounds stop a search from outside at the first that any row meets: see
-    `conjugate_steps`. With a threshold the dual is no quadratic in the shared vector.
+    Dual variables with bounds stop a search at the first that any row meets. With a threshold the
+    dual is no quadratic in the shared vector.
     """
-    objective, plan = dual.objective, dual.plan
-    loss, can = objective.loss, objective.engine.capabilities
-    slow = sigma.search and sigma.most[0] == 1.0
-    alone = can.device == "cpu" and can.workers == 1 and plan.partitioning != "wild"
+    objective, loss = dual.objective, dual.objective.loss
+    host = objective.engine.capabilities.device == "cpu" and dual.plan.partitioning != "wild"
     bounded = loss.jumps or not loss.differentiable
-    # of fewer features Newton's method takes over where the ascent is slow: on 246 small problems
-    # steps before it saved no passes, and proximal points came to rest more often (2026-11-29)
-    many = objective.n_features > costs.LARGEST_HESSIAN
-    steps = slow and alone and bounded and many and not dual.penalty.threshold
-    more = slow and many and not loss.differentiable and local_epochs is None
-    return replace(plan, steps=steps, epochs=SLOW_EPOCHS if more else plan.epochs)
+    return host and bounded and _is_wide(objective) and not dual.penalty.threshold
+
+
+def _is_wide(objective: Objective) -> bool:
+    """Return whether features are more than a Hessian is formed for.
+
+    Of fewer Newton's method takes over where the ascent is slow: on 246 small problems steps before
+    it saved no passes, and proximal points came to rest more often (2026-11-29).
+    """
+    return objective.n_features > costs.LARGEST_HESSIAN
+
+
+def _way(dual: Dual, sigma: _Sigma) -> str:
+    """Return what follows the epochs of the next round.
+
+    "sum": the changes are added up; "search": see `_search`; "steps": see `ConjugateSteps`;
+    "parts": out of core, where each step would read all rows, the parts that are read at once take
+    their own.
+    """
+    if not sigma.search:
+        return "sum"
+    if not _takes_steps(dual):
+        return "search"
+    if dual.objective.engine.capabilities.answers_samples:
+        return "steps"
+    return "parts" if sigma.most[0] == 1.0 else "search"
+
+
+def _next_plan(dual: Dual, sigma: _Sigma, way: str, local_epochs: int | None) -> SDCAConfig:
+    """Return how the next round is to go: a slow ascent has more epochs, the most out of core."""
+    objective = dual.objective
+    slow = way in ("steps", "parts") or (way == "search" and sigma.most[0] == 1.0)
+    more = slow and _is_wide(objective) and not objective.loss.differentiable
+    plan = replace(dual.plan, steps=way == "parts")
+    many = SLOW_EPOCHS * (2 if plan.steps else 1)
+    return replace(plan, epochs=many) if more and local_epochs is None else plan
+
+
+def _estimates(dual: Dual, totals: Totals) -> tuple[float, float]:
+    """Return the objective and the gap by the margins that epochs met. Cost: nothing."""
+    C = dual.objective.C
+    value = dual.penalty.value(dual.penalty.coefficients(dual.v)[:-1]) + C * float(totals["loss"])
+    # exponential losses overflow at the margins of an ascent that is astray
+    return min(value, LARGEST_VALUE), min(max(C * float(totals["gap"]), 0.0), LARGEST_VALUE)
 
 
 def _quickened(dual: Dual, sigma: _Sigma, watch: _Watch) -> tuple[_Sigma, _Watch]:
@@ -312,7 +352,8 @@ def _quickened(dual: Dual, sigma: _Sigma, watch: _Watch) -> tuple[_Sigma, _Watch
     """
     objective = dual.objective
     apart = objective.engine.capabilities.workers > 1 and not objective.is_sample
-    if apart and dual.penalty.threshold and objective.loss.differentiable and dual.come_near():
+    alone = (dual.penalty.threshold and objective.loss.differentiable) or _takes_steps(dual)
+    if apart and alone and dual.come_near():
         return _Sigma("auto", *dual.shape()), _Watch(watch.tol)
     if not sigma.search:
         sigma.begin_search()
@@ -325,8 +366,8 @@ def _search(dual: Dual) -> tuple[float, float]:
     This is damped Newton in two numbers, each at most `LONGEST`.
     """
     damping = np.array([1.0, 0.5, 0.2, 0.05, 0.01])
-    steps = FIRST_STEPS
-    values, slopes, hessians = dual.line(steps)
+    steps = along.FIRST_STEPS
+    values, slopes, hessians = along.line(dual, steps)
     best = int(np.argmin(values))
     start = float(values[0])
     at = steps[best]
@@ -339,7 +380,7 @@ def _search(dual: Dual) -> tuple[float, float]:
         system = hessian / np.outer(scale, scale) + 1e-12 * np.eye(2)
         direction = -np.linalg.lstsq(system, slope / scale, rcond=1e-12)[0] / scale
         steps = np.clip(at + np.outer(damping, direction), -LONGEST, LONGEST)
-        values, slopes, hessians = dual.line(steps)  # of all damping factors in one round
+        values, slopes, hessians = along.line(dual, steps)  # of all damping factors in one round
         best = int(np.argmin(values))
         gain = value - float(values[best])
         if not gain > 0.0:

@@ -20,6 +20,7 @@ from daskglm.core.requests import (
     DualLine,
     DualSave,
     DualShape,
+    DualSpan,
     DualValue,
     Evaluate,
     EvaluateAlong,
@@ -104,7 +105,9 @@ def _has_points(shard: Any, caches: Sequence[Any], request: EvaluateAlong) -> bo
     return all(token in cache.known_margins for cache in caches for token, _ in request.points)
 
 
-def _has_state(shard: Any, caches: Sequence[Any], request: DualLine | DualSave | DualValue) -> bool:
+def _has_state(
+    shard: Any, caches: Sequence[Any], request: DualLine | DualSpan | DualSave | DualValue
+) -> bool:
     known = request.state.number, request.state.before
     numbers = [shard.ascent.number, *(cache.dual and cache.dual.number for cache in caches)]
     return all(number is not None and number in known for number in numbers)
@@ -119,6 +122,7 @@ FROM_CACHE: dict[type, Callable[[Any, Sequence[Any], Any], bool]] = {
     ResidualSums: _has_point,
     EvaluateAlong: _has_points,
     DualLine: _has_state,
+    DualSpan: _has_state,
     DualSave: _has_state,
     DualValue: _has_state,
 }

@@ -15,7 +15,16 @@ from typing import Any
 import numpy as np
 
 from daskglm.core.facts import DataSummary
-from daskglm.core.requests import DualLine, DualRound, DualStateRef, DualValue, SDCAConfig, Totals
+from daskglm.core.requests import (
+    DualLine,
+    DualMove,
+    DualRound,
+    DualSpan,
+    DualStateRef,
+    DualValue,
+    SDCAConfig,
+    Totals,
+)
 from daskglm.core.summation import AT_ONCE
 from daskglm.kernels import coordinate_ascent as kernels
 from daskglm.kernels import margins
@@ -23,7 +32,7 @@ from daskglm.kernels.records import NO_NUMBERS
 from daskglm.kernels.storages import row_values
 from daskglm.losses import conjugates as duals
 from daskglm.losses.base import Law
-from daskglm.worker.conjugate_steps import ConjugateSteps
+from daskglm.worker.conjugate_steps import Moved, derivatives
 from daskglm.worker.local_epochs import Run, limits_of
 from daskglm.worker.schedule import Group, bucket_rows, groups_of, threads_for
 
@@ -68,7 +77,7 @@ class OnThreads:
         self.limits = (-np.inf, np.inf)
         self.spread = np.inf  # of projected gradients, when all rows were met last
         self.all_awake = True
-        self.steps = ConjugateSteps()
+        self.moved: list[Moved] = []  # between a `DualSpan` and the next state
         self.groups: dict[Any, list[Group]] = {}
 
     def close(self) -> None:
@@ -164,9 +173,8 @@ class OnThreads:
         for m in caches:
             if plan.shrink and not len(m.dual.asleep):
                 m.dual.asleep = np.zeros(len(m.y), np.uint8)
-        steps = self.steps if plan.steps else None
         runs = [
-            Run(law, request, caches, group, k, plan.bucket or self.bucket, self.limits, steps)
+            Run(law, request, caches, group, k, plan.bucket or self.bucket, self.limits)
             for k, group in enumerate(self._groups(plan, caches))
         ]
         if len(runs) == 1:
@@ -186,7 +194,6 @@ class OnThreads:
             if request.outer > 1.0
             else 0.0,
             "inner": np.array([sum(run.joint for run in runs), sum(run.apart for run in runs)]),
-            **({} if steps is None else {"back": steps.back, "drift": steps.drift}),
         }
 
     def estimates(self, law: Law, caches: Sequence[Any]) -> Totals:
@@ -229,6 +236,19 @@ class OnThreads:
             return {"values": values, "slopes": slopes, "hessians": hessians}
 
         return self.each(work)
+
+    def span(self, law: Law, request: DualSpan, caches: Sequence[Any]) -> Totals:
+        """Derivatives of the conjugates along the last round's change and the kept steps."""
+        self.moved = [Moved.of(m, request.kept) for m in caches]
+        return derivatives(law, self.moved, request.kept + 1)
+
+    def move(self, law: Law, request: DualMove, vector: np.ndarray) -> Totals:
+        """Go to multiples of these, projected on the domain; `vector` follows."""
+        slopes = np.zeros(2)
+        back = sum(
+            part.go(law, request.state, request.multiples, vector, slopes) for part in self.moved
+        )
+        return {"slopes": slopes, "back": back}
 
     def value(self, law: Law, request: DualValue, caches: Sequence[Any]) -> Totals:
         """Conjugates with the positive and the negative variables scaled."""

@@ -13,13 +13,16 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from daskglm.core.device import to_host
+from daskglm.core.dual_span import KEPT_STEPS, MOST_ERRORS, ROUNDING, Span, rise
 from daskglm.core.requests import (
     DualLine,
     DualLoad,
+    DualMove,
     DualRequest,
     DualRound,
     DualSave,
     DualShape,
+    DualSpan,
     DualStateRef,
     DualTotals,
     DualValue,
@@ -29,7 +32,7 @@ from daskglm.core.requests import (
 from daskglm.data import row_files as chunks
 from daskglm.losses.base import Law
 
-OfState = DualRound | DualLine | DualTotals | DualSave | DualValue
+OfState = DualRound | DualLine | DualSpan | DualMove | DualTotals | DualSave | DualValue
 
 
 class DualBackend(Protocol):
@@ -69,6 +72,15 @@ class DualBackend(Protocol):
     def line(self, law: Law, request: DualLine, caches: Sequence[Any]) -> Totals:
         """Answer a `DualLine`."""
 
+    def span(self, law: Law, request: DualSpan, caches: Sequence[Any]) -> Totals:
+        """Answer a `DualSpan`, and keep the rows that move."""
+
+    def move(self, law: Law, request: DualMove, vector: Any) -> Totals:
+        """Answer a `DualMove`, but for what `vector` becomes, and count the rows outside: back.
+
+        `vector` is X' C times the step before rows are brought back.
+        """
+
     def value(self, law: Law, request: DualValue, caches: Sequence[Any]) -> Totals:
         """Answer a `DualValue`."""
 
@@ -90,9 +102,14 @@ class DualCache:
         self.number: int | None = None
         self.alpha, self.work = zeros(n), zeros(n)
         self.seen = self.norms = zeros(0)
-        self.previous = zeros(0)
-        self.steps = np.empty((0, 0))  # the last of `conjugate_steps`
+        self.none = zeros(0)
+        self.kept: list[Any] = []  # the last steps, the newest first
         self.asleep = np.empty(0, np.uint8)
+
+    @property
+    def previous(self) -> Any:
+        """The step that led here; empty where it is not kept."""
+        return self.kept[0] if self.kept else self.none
 
     def commit(self, state: DualStateRef) -> bool:
         """Move to the committed state from the one before.
@@ -101,25 +118,28 @@ class DualCache:
         """
         self.number = state.number
         c1, c2 = state.commit
-        if state.keep or c2 != 0.0:
-            step = c1 * (self.work - self.alpha)
-            if c2 != 0.0 and len(self.previous):
-                step += c2 * self.previous
-            self.alpha += step
-            self.previous = step
-            return True
-        if c1 == 1.0:
+        if c2 == 0.0 and not state.keep:
+            self.kept = []
+            if c1 == 1.0:
+                self.alpha, self.work = self.work, self.alpha
+            else:
+                self.alpha += c1 * (self.work - self.alpha)
+            return False
+        step = c1 * (self.work - self.alpha)
+        if c2 != 0.0 and self.kept:
+            step += c2 * self.kept[0]
+        self.kept = [step, *self.kept][: state.keep]
+        if (c1, c2) == (1.0, 0.0):
             self.alpha, self.work = self.work, self.alpha
-        else:
-            self.alpha += c1 * (self.work - self.alpha)
-        return False
+            return False
+        self.alpha += step
+        return True
 
     def restart(self, alpha: Any, number: int) -> None:
         """Start from a state whose predecessor is not known."""
         self.alpha, self.number = alpha, number
         self.work = alpha.copy()
-        self.previous = self.previous[:0]
-        self.steps = self.steps[:, :0]
+        self.kept = []
 
 
 class DualWorker:
@@ -139,7 +159,10 @@ class DualWorker:
         self.n_features = n_features
         self.zeros = zeros
         self.number: int | None = None
-        self.own = self.change = self.previous = self.none = zeros(0)
+        self.own = self.change = self.none = zeros(0)
+        self.kept: list[Any] = []  # X' C times the last steps, the newest first
+        self.errors: list[float] = []  # of those that these rows took alone
+        self.swept: Any = None  # the change by the epochs, once rows keep where they may go
 
     def close(self) -> None:
         """End the threads."""
@@ -161,6 +184,21 @@ class DualWorker:
 
     def _line(self, law: Law, request: DualLine, caches: Sequence[Any]) -> Totals:
         return self.side.line(law, request, caches)
+
+    def _span(self, law: Law, request: DualSpan, caches: Sequence[Any]) -> Totals:
+        self.swept = self.change
+        return self.side.span(law, request, caches)
+
+    def _move(self, law: Law, request: DualMove, caches: Sequence[Any]) -> Totals:
+        if self.swept is None:  # the round is lost
+            return {"change": self.change, "slopes": np.zeros(2)}
+        step = request.multiples[0] * self.swept
+        for multiple, vector in zip(request.multiples[1:], self.kept, strict=False):
+            step += multiple * vector
+        moved = self.side.move(law, request, step)
+        self.change = step
+        # rows that are brought back are read one way only
+        return {**moved, "change": step, "rows": moved.pop("back") / 2}
 
     def _value(self, law: Law, request: DualValue, caches: Sequence[Any]) -> Totals:
         return self.side.value(law, request, caches)
@@ -193,22 +231,24 @@ class DualWorker:
             return 0
         if self.number is not None and self.number == state.before and not lost:
             c1, c2 = state.commit
-            step = self.none if state.own is not None and not state.keep else c1 * self.change
-            if c2 != 0.0 and len(self.previous):
-                step = step + c2 * self.previous
+            step = self.none
+            if state.own is None or state.keep:  # a multiple of one would copy a long vector
+                step = self.change if c1 == 1.0 else c1 * self.change
+            if c2 != 0.0 and self.kept:
+                step = step + c2 * self.kept[0]
             self.own = self.own + step if state.own is None else state.own
             self.change = self.none
-            self.previous = step if state.keep else self.none
+            self.kept = [step, *self.kept][: state.keep]
             read = 0
         else:
             # where one block lost its pending change, all blocks discard it
             for m in caches:
                 m.dual.restart(m.dual.alpha, state.number)
             self.own = self._read(state, caches)
-            self.previous, self.change = self.none, self.zeros(len(self.own))
+            self.kept, self.change = [], self.zeros(len(self.own))
             read = self.side.rows if state.w is not None else 0
             self.side.wake(caches)
-        self.number = state.number
+        self.number, self.swept = state.number, None
         return read
 
     def _read(self, state: DualStateRef, caches: Sequence[Any]) -> Any:
@@ -231,7 +271,7 @@ class DualWorker:
         zero = self.zeros(self.n_features + 1)
         out = [self.zeros(len(m.y)) for m in caches]
         self.own = self.side.totals(request.state, caches, zero, False, out, True)["own"]
-        self.previous, self.change = self.none, self.zeros(len(self.own))
+        self.kept, self.change = [], self.zeros(len(self.own))
         self.number = request.state.number
         return {"own": self.own, "rows": self.side.rows}
 
@@ -240,10 +280,34 @@ class DualWorker:
             m.margins.clear()  # of points that the ascent leaves behind
             m.dual.work[:] = m.dual.alpha
         swept = self.side.sweep(law, request, caches)
-        self.change = swept["change"]
-        # rows that are brought back are read one way only
-        rows = request.plan.epochs * self.side.rows + swept.pop("back", 0) / 2
-        return {**self.side.estimates(law, caches), **swept, "own": self.own, "rows": rows}
+        self.change, self.swept = swept["change"], None
+        rows = request.plan.epochs * self.side.rows
+        found = {**self.side.estimates(law, caches), **swept, "own": self.own, "rows": rows}
+        return self._stepped(law, request, caches, found) if request.plan.steps else found
+
+    def _stepped(
+        self, law: Law, request: DualRound, caches: Sequence[Any], found: Totals
+    ) -> Totals:
+        """Go on from the end of a round by a step of these rows alone."""
+        state, kept, error = request.state, len(self.kept), 1.0
+        asked = DualSpan(state, kept)
+        vectors = [self.change, *self.kept]
+        span = Span.of(state, request.v, vectors, self._span(law, asked, caches))
+
+        def move(multiples: np.ndarray) -> float:
+            moved = self._move(law, DualMove(state, multiples), caches)
+            found["rows"] += moved["rows"]
+            return rise(state, request.v, self.swept, 1.0, moved)
+
+        if kept:
+            least = ROUNDING * float(request.v @ request.v)
+            error = span.climb(1.0, self.errors[:kept], least, move)
+        if error > MOST_ERRORS:
+            self.kept, self.errors = [], []
+            for m in caches:
+                m.dual.kept = []
+        self.errors = [error, *self.errors][:KEPT_STEPS]
+        return {**found, "change": self.change, "drift": error}
 
     def _totals(self, law: Law, request: DualTotals, caches: Sequence[Any]) -> Totals:
         out = []
@@ -265,6 +329,8 @@ WITHOUT_STATE: dict[type, Callable[..., Totals]] = {
 AT_A_STATE: dict[type, Callable[..., Totals]] = {
     DualRound: DualWorker._round,
     DualLine: DualWorker._line,
+    DualSpan: DualWorker._span,
+    DualMove: DualWorker._move,
     DualTotals: DualWorker._totals,
     DualSave: DualWorker._save,
     DualValue: DualWorker._value,

@@ -29,7 +29,7 @@ def dual_of(X, y, loss, plan, *, C=1.0, seed=0, weight=None):
 
 def read_again(dual):
     """X' C alpha as the rows have it."""
-    return dual.objective.ask(DualTotals(dual._state(), dual.v, next(tokens)))["own"]
+    return dual.objective.ask(DualTotals(dual.ref(), dual.v, next(tokens)))["own"]
 
 
 MODES = [

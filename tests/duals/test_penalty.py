@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from daskglm.core.requests import DualTotals, LossRef, SDCAConfig
 from daskglm.core.soft_threshold import soft_threshold
+from daskglm.duals import along
 from daskglm.duals.dual import Dual
 from daskglm.duals.penalty import DualPenalty, Sums
 from daskglm.objectives.primal import Objective, tokens
@@ -92,7 +93,7 @@ def test_gap_is_a_bound_after_every_round(loss, intercept, plan):
     lowest, highest = np.inf, -np.inf
     for found in rounds(dual, 8):
         v = dual.v.copy()
-        own = objective.ask(DualTotals(dual._state(), v, next(tokens)))["own"]
+        own = objective.ask(DualTotals(dual.ref(), v, next(tokens)))["own"]
         np.testing.assert_allclose(v, own, rtol=1e-10, atol=1e-10 * np.abs(v).max())
         np.testing.assert_array_equal(found.w[:6], soft_threshold(v, 2.0 / 0.7)[:6])
         assert found.primal == pytest.approx(value(X, y, found.w, loss, **strengths), rel=1e-12)
@@ -112,7 +113,7 @@ def test_the_dual_never_falls_with_a_safe_sigma(loss, plan):
     last = 0.0
     for _ in range(8):
         totals = dual.round(groups, parts)
-        assert dual.share_that_rises(1.0, totals) == 1.0
+        assert along.share_that_rises(dual, 1.0, totals) == 1.0
         dual.commit(1.0)
         found = dual.certificate()
         assert found.dual >= last - 1e-11 * (abs(found.primal) + abs(last))
@@ -130,8 +131,8 @@ def test_changes_that_would_lower_the_dual_are_halved(loss, intercept):
     last, shares = 0.0, []
     for _ in range(8):
         totals = dual.round(1.0, 1.0)
-        shares.append(dual.share_that_rises(1.0, totals))
-        values = dual.line(np.array([[0.0, 0.0], [shares[-1], 0.0], [1.0, 0.0]]))[0]
+        shares.append(along.share_that_rises(dual, 1.0, totals))
+        values = along.line(dual, np.array([[0.0, 0.0], [shares[-1], 0.0], [1.0, 0.0]]))[0]
         assert values[1] <= values[0] + 1e-11 * abs(values[0])
         assert shares[-1] == 1.0 or values[1] < values[2]
         dual.commit(shares[-1])
@@ -180,7 +181,7 @@ def test_lines_along_changes(loss, intercept):
     dual.round(1.0, 2.0)
     at, h = np.array([0.6, 0.2]), 1e-5
     steps = [at, *(at + sign * h * np.eye(2)[k] for k in (0, 1) for sign in (1, -1))]
-    values, slopes, hessians = dual.line(np.array([[0.0, 0.0], *steps]))
+    values, slopes, hessians = along.line(dual, np.array([[0.0, 0.0], *steps]))
     for k in (0, 1):
         up, down = 2 + 2 * k, 3 + 2 * k
         assert slopes[1, k] == pytest.approx((values[up] - values[down]) / (2 * h), rel=1e-4)

@@ -4,7 +4,7 @@ import contextlib
 import math
 import os
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import dask.array as da
 import numpy as np
@@ -14,9 +14,10 @@ from distributed import Client
 
 import daskglm
 from daskglm.core import sample_requests
+from daskglm.core.facts import DataSummary
 from daskglm.core.requests import Evaluate, EvaluateAlong, Folds, HessianVector, LossRef, Problem
-from daskglm.core.sample_requests import bytes_of, fitting
-from daskglm.core.view import Drawn, Soon, View
+from daskglm.core.sample_requests import bytes_of, fitting, pays
+from daskglm.core.view import ALL, Columns, Drawn, Soon, View
 from daskglm.data.partitions import partitions
 from daskglm.engines import near_samples
 from daskglm.engines.factory import make_engine
@@ -196,3 +197,90 @@ def test_samples_add_one_round_to_a_fit(client, loss, options, rounds):
     assert model.report_.rounds <= rounds
     assert abs(model.report_.passes - here.report_.passes) <= 1.0
     assert model.report_.objective == pytest.approx(here.report_.objective, rel=1e-6)
+
+
+# ---- all rows
+def check_all(engine, reference, problem=PROBLEM, view=ALL):
+    for request in questions():
+        found = engine.total(problem, request, view)
+        expected = reference.total(problem, request, view)
+        assert found.keys() == expected.keys()
+        for name, value in expected.items():
+            np.testing.assert_allclose(found[name], value, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("storage", ["dense", "csr"])
+def test_all_rows_come_after_as_many_rounds_as_they_take(client, storage, monkeypatch, rows_come):
+    data = data_of(storage)
+    with on_workers(client, data) as engine:
+        monkeypatch.setattr(sample_requests, "ROUND_BYTES", bytes_of(1.0, engine.facts) / 3.5)
+        check_all(engine, in_process(data))
+        assert engine.rounds == len([*questions()]) == 4, "three would not pay"
+        before = engine.bytes_reduced
+        check_all(engine, in_process(data))
+        assert engine.rounds == 5, "the one in which they travel"
+        assert engine.bytes_reduced - before < 1.2 * bytes_of(1.0, engine.facts)
+        check(engine, in_process(data))
+        assert engine.rounds == 6, "samples as before"
+        some = View(columns=Columns(7, np.array([1, 3])))
+        few = Evaluate(W[[1, 3, D]], 9)
+        found, expected = engine.total(PROBLEM, few, some), in_process(data)
+        np.testing.assert_allclose(
+            found["gradient"], expected.total(PROBLEM, few, some)["gradient"], rtol=1e-10
+        )
+        assert engine.rounds == 6
+
+
+def test_rows_that_came_are_asked_about_what_needs_no_numbers_of_rows(client, rows_come):
+    folds = Folds("two", ((1, 0), (0, 1)), seed=3)
+    with on_workers(client) as engine:
+        engine.total(PROBLEM, Evaluate(W, 50))  # as many rounds as they take
+        check_all(engine, in_process())
+        came = engine.rounds
+        divided = Problem(LossRef("logistic"), 1.0, folds=folds, fold=1)
+        check_all(engine, in_process(), divided)
+        assert engine.rounds == came + len([*questions()])
+        several = Problem(LossRef("multinomial"), classes=(0.0, 1.0))
+        asked = Evaluate(np.stack([W, V]), 11)
+        found = engine.total(several, asked)
+        expected = in_process().total(several, asked)
+        np.testing.assert_allclose(found["gradient"], expected["gradient"], rtol=1e-10)
+        assert engine.rounds == came + len([*questions()])
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "comes"), [(2, 2, True), (2, 1, True), (64, 1, False), (64, 16, True)]
+)
+def test_rows_stay_with_workers_that_read_them_faster_than_messages_travel(there, here, comes):
+    facts = DataSummary(n_rows=1000, n_features=10, nbytes=20 * 2**20)
+    assert pays(facts, 1000, there, here) is comes
+    assert not pays(facts, 10, there, here)
+    assert not pays(replace(facts, nbytes=100 * 2**20), 10**6, there, here)
+
+
+def test_rows_out_of_core_do_not_come(client, rows_come):
+    with contextlib.closing(make_engine(data_of(), client, DeviceConfig(), read=True)) as engine:
+        for k in range(4):
+            engine.total(PROBLEM, Evaluate(W, k))
+        assert engine.rounds == 4
+
+
+@pytest.mark.parametrize("solver", ["tron", "lbfgs"])
+def test_a_fit_of_many_passes_takes_few_rounds(client, solver, rows_come):
+    given = {"solver": solver, "tol": 1e-9, "C": 100.0}
+    chunks = da.from_array(X, chunks=(PARTITION, D)), da.from_array(Y, chunks=PARTITION)
+    report = daskglm.fit(*chunks, client=client, **given).report_
+    here = daskglm.fit(X, Y, **given).report_
+    assert report.rounds <= 4 < report.passes
+    assert report.passes == pytest.approx(here.passes, abs=2.0)
+    assert report.objective == pytest.approx(here.objective, rel=1e-9)
+
+
+def test_a_worker_that_dies_later_does_not_matter_to_rows_that_came(rows_come):
+    with small_cluster() as cluster, Client(cluster) as client, on_workers(client) as engine:
+        engine.total(PROBLEM, Evaluate(W, 50))  # as many rounds as they take
+        check_all(engine, in_process())
+        came = engine.rounds
+        os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
+        check_all(engine, in_process())
+        assert (engine.rounds, engine.repairs) == (came, 0)

@@ -62,7 +62,7 @@ def test_an_ascent_goes_on_where_the_second_method_of_a_hinge_comes_to_rest(monk
     """On rcv1_binary one of six orders of rows ended at 1e-5."""
     calls = []
 
-    def at_rest(objective, dual, w, passes):
+    def at_rest(dual, w, passes):
         calls.append(passes)
         return Reason.STALLED, None
         yield

@@ -1,5 +1,6 @@
 """Dual coordinate ascent over the workers of a cluster: CoCoA rounds, lost workers, and what they leave behind."""
 
+import importlib
 import os
 import signal
 
@@ -9,6 +10,8 @@ import pytest
 from distributed import Client, LocalCluster
 
 import daskglm
+from benchmarks.unseen.problems import raw_counts
+from daskglm.core import sample_requests
 from tests.conftest import make_problem
 from tests.covering import each_choice
 from tests.integration.test_counts import text_like
@@ -58,6 +61,46 @@ def test_an_ascent_whose_rows_have_come_is_resumed(client, tmp_path):
     rest = daskglm.fit(*lazy, resume=tmp_path / "c", **how).report_
     assert rest.converged
     assert rest.objective == pytest.approx(whole.report_.objective, rel=2e-6)
+
+
+def hinge_on(client, **how):
+    X, y = raw_counts(3000, 0)
+    chunks = [da.from_array(X[k : k + 500], chunks=-1, asarray=False) for k in range(0, 3000, 500)]
+    lazy = da.concatenate(chunks), da.from_array(y, chunks=500)
+    how = {"loss": "hinge", "fit_intercept": False, "random_state": 0, **how}
+    return daskglm.fit(*(lazy if client else (X, y)), client=client, **how).report_
+
+
+def test_rows_of_a_slow_hinge_come_to_one_process(client, tmp_path):
+    there, here = hinge_on(client), hinge_on(None)
+    assert there.converged
+    assert there.solver == "sdca"
+    assert there.rounds <= 10
+    assert there.passes < 1.5 * here.passes
+    assert there.objective == pytest.approx(here.objective, rel=2e-6)
+
+    def stop(record):
+        if record["iteration"] == 20:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        hinge_on(client, checkpoint=tmp_path / "c", checkpoint_every=1, callback=stop)
+    rest = hinge_on(client, resume=tmp_path / "c")
+    assert rest.converged
+    assert rest.objective == pytest.approx(here.objective, rel=2e-6)
+
+
+def test_workers_with_more_rows_than_travel_take_steps_together(client, monkeypatch):
+    monkeypatch.setattr(sample_requests, "TRAVELLING_BYTES", 0)
+    how = {"solver": "sdca", "solver_options": {"polish": False}, "tol": 1e-3, "max_iter": 3000}
+    steps = hinge_on(client, **how)
+    assert steps.converged
+    solver = importlib.import_module("daskglm.solvers.sdca")
+    monkeypatch.setattr(solver, "_takes_steps", lambda dual: False)
+    search = hinge_on(client, **how)
+    assert steps.objective <= search.objective * (1.0 + 1e-3)
+    assert steps.passes < 0.8 * search.passes
+    assert steps.rounds < 0.6 * search.rounds
 
 
 @pytest.mark.parametrize("how", ["SIGKILL", pytest.param("retire", marks=pytest.mark.slow)])

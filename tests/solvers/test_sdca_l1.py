@@ -250,6 +250,7 @@ def test_on_a_device(loss, storage, cupy, monkeypatch):
 
 def test_the_dual_never_falls_on_a_device(cupy, monkeypatch):
     from daskglm.core.requests import SDCAConfig
+    from daskglm.duals import along
     from daskglm.duals.dual import Dual
     from daskglm.worker.device_placement import DeviceConfig
 
@@ -260,7 +261,7 @@ def test_the_dual_never_falls_on_a_device(cupy, monkeypatch):
     dual, last = Dual(objective, start, SDCAConfig(threads=16, partitions=2), seed=3), 0.0
     for _ in range(8):
         totals = dual.round(1.0, 1.0)
-        dual.commit(dual.share_that_rises(1.0, totals))
+        dual.commit(along.share_that_rises(dual, 1.0, totals))
         found = dual.certificate()
         assert found.dual >= last - 1e-11 * found.primal
         assert found.primal >= found.dual

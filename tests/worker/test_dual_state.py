@@ -7,6 +7,7 @@ import pytest
 
 import daskglm
 from daskglm.core.view import ALL
+from daskglm.duals import along
 from daskglm.duals import dual as dual_module
 from tests.conftest import make_problem
 from tests.solvers.ascents import PARAMS, rows
@@ -36,7 +37,7 @@ def test_every_dual_request_asked_twice_changes_nothing():
         for k in range(8):
             dual.round(1.0, 2.0)
             if k > 2:
-                dual.line(np.array([[1.0, 0.0], [0.5, 0.1]]))
+                along.line(dual, np.array([[1.0, 0.0], [0.5, 0.1]]))
             dual.commit(0.9, 0.05 if k > 2 else 0.0, keep=k > 1)
         return dual.certificate()
 
