@@ -32,6 +32,50 @@ def test_version_and_listing_import_nothing():
     assert not [name for name in HEAVY if name in found]
 
 
+COMMAND_LINE = """
+import sys
+import click
+from click.testing import CliRunner
+from daskglm.cli import main
+
+def commands(group, path=()):
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        yield (*path, name)
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+
+def tried(*arguments, code):
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == code, (arguments, done.output, done.exception)
+    print(*arguments, "|", *sorted(set({heavy}) & set(sys.modules)))
+
+for path in commands(main):
+    tried(*path, "--help", code=0)
+    tried(*path, "--nonsense", code=2)
+for wrong in {wrong}:
+    tried(*wrong.split(), code=2)
+"""
+WRONG = [
+    *("fit", "predict m.json x.csv", "info", "cluster ssh", "cluster workers a:1"),
+    *("fit x --loss poisson", "fit x --loss none", "fit x --solver none", "fit x --format none"),
+    *("fit x --C -1", "fit x --alpha 1", "fit x --loss ordinal --no-intercept"),
+    *("predict m.json x.csv --out p.txt", "predict m.json x.csv --out p.csv --proba --decision"),
+]
+
+
+def test_help_and_wrong_usage_import_nothing_heavy():
+    """Five seconds otherwise, of commands that do nothing."""
+    heavy = [name for name in HEAVY if name != "click"]
+    code = COMMAND_LINE.replace("{heavy}", repr(heavy)).replace("{wrong}", repr(WRONG))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert not [line for line in lines if not line.endswith("|")]
+    assert {"fit --help |", "info --help |", "cluster ssh --help |"} <= set(lines)
+
+
 def test_every_public_name_is_there():
     assert sorted(daskglm._MODULES) == sorted(daskglm.__all__)
     for name in daskglm.__all__:

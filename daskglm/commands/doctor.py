@@ -9,7 +9,6 @@ import click
 
 from daskglm.commands.shared import client_of, of_scheduler
 from daskglm.commands.text import visible
-from daskglm.estimators import doctor as look
 
 # Exit code: something is to be changed.
 TO_CHANGE = 4
@@ -24,6 +23,8 @@ def doctor(scheduler: str | None, tls_dir: Path | None) -> None:
     for a second; with --scheduler at a cluster and its workers too. Exits with 4 if something
     should be changed.
     """
+    from daskglm.estimators import doctor as look
+
     with client_of(scheduler, None, tls_dir) as client:
         parts = {
             "machine": look.machine(),

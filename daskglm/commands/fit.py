@@ -8,7 +8,6 @@ import warnings
 from typing import Any
 
 import click
-from sklearn.exceptions import ConvergenceWarning
 
 from daskglm.commands.options import (
     beside_rows,
@@ -17,19 +16,12 @@ from daskglm.commands.options import (
     roles_in,
     schema_in,
 )
-from daskglm.commands.shared import client_of, format_of, of_scheduler
+from daskglm.commands.shared import check_out, client_of, format_of, of_scheduler
 from daskglm.commands.text import WIDTH, one_line, show
 from daskglm.commands.values import not_blank
-from daskglm.estimators import datafiles
-from daskglm.estimators.families import GeneralizedLinearRegressor
-from daskglm.estimators.functional import ESTIMATORS, MULTI_CLASS
-from daskglm.estimators.logistic import LogisticRegression
-from daskglm.estimators.parameters import SOLVER_NAMES
-from daskglm.estimators.persistence import save
-from daskglm.estimators.svm import LinearSVC
+from daskglm.core.choices import FAMILIES, SOLVERS
+from daskglm.estimators.choices import DATA_FORMATS, ESTIMATORS, SOLVER_NAMES
 from daskglm.launch.machine import MAX_PER_PROCESSOR
-from daskglm.losses.table import LOSSES, find
-from daskglm.solvers import solver_names
 
 # Exit code: the model was saved, but it is less precise than --tol asks for.
 NOT_CONVERGED = 3
@@ -46,8 +38,7 @@ class _LossChoice(click.Choice[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the name, or fail with what to give instead."""
-        families = {loss.family.name for loss in LOSSES.values() if loss.family}
-        if str(value).partition("(")[0] in families - set(ESTIMATORS):
+        if str(value).partition("(")[0] in set(FAMILIES) - set(ESTIMATORS):
             self.fail(f"{value!r} is a family: give --family {value}.", param, ctx)
         return super().convert(value, param, ctx)
 
@@ -81,7 +72,7 @@ class _LossChoice(click.Choice[str]):
 @of_tables
 @click.option(
     "--solver",
-    type=click.Choice(["auto", *solver_names(), *SOLVER_NAMES]),
+    type=click.Choice(["auto", *SOLVERS, *SOLVER_NAMES]),
     default="auto",
     help="auto: chosen by the data.",
 )
@@ -98,7 +89,7 @@ class _LossChoice(click.Choice[str]):
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(datafiles.FORMATS),
+    type=click.Choice(DATA_FORMATS),
     default="auto",
     help="Format of the data; default: by the extension.",
 )
@@ -180,7 +171,13 @@ def fit(
     column that is not named otherwise.
     """
     _check_fit_options(loss, class_weight, options)
-    datafiles.check_out(out, train)
+    check_out(out, train)
+
+    from sklearn.exceptions import ConvergenceWarning
+
+    from daskglm.estimators import datafiles
+    from daskglm.estimators.persistence import save
+
     names = ("solver", "tol", "max_iter", "progress", "device", "device_memory_limit")
     params = {name: options[name] for name in names} | {"fit_intercept": not no_intercept}
     model = _model_of(loss, class_weight, options, params)
@@ -230,10 +227,14 @@ def _model_of(
     loss: str, class_weight: str | None, options: dict[str, Any], params: dict[str, Any]
 ) -> Any:
     """Make the estimator of a loss, or of a family where one is given."""
+    from daskglm.estimators import functional
+    from daskglm.estimators.families import GeneralizedLinearRegressor
+    from daskglm.estimators.logistic import LogisticRegression
+    from daskglm.estimators.svm import LinearSVC
+
     params |= {name: options[name] for name in PENALTY_OPTIONS} | {"schema": schema_in(options)}
     if loss == "ordinal":
-        if not params.pop("fit_intercept"):
-            raise click.UsageError("--no-intercept has no meaning for --loss ordinal.")
+        del params["fit_intercept"]
         params["link"] = "logit" if options["link"] == "auto" else options["link"]
     if options["family"]:
         alpha = 1.0 if options["alpha"] is None else options["alpha"]
@@ -243,11 +244,12 @@ def _model_of(
     params["C"] = options["C"]
     if class_weight:
         params["class_weight"] = class_weight
-    if issubclass(ESTIMATORS[loss], LinearSVC):
+    estimator = functional.ESTIMATORS[loss]
+    if issubclass(estimator, LinearSVC):
         params["loss"] = loss
-    if issubclass(ESTIMATORS[loss], LogisticRegression):
-        params["multi_class"] = MULTI_CLASS[loss]
-    return ESTIMATORS[loss](**params)
+    if issubclass(estimator, LogisticRegression):
+        params["multi_class"] = functional.MULTI_CLASS[loss]
+    return estimator(**params)
 
 
 def _check_fit_options(loss: str, class_weight: str | None, options: dict[str, Any]) -> None:
@@ -269,8 +271,13 @@ def _check_fit_options(loss: str, class_weight: str | None, options: dict[str, A
         if name in given:
             how = "has no meaning with" if options["family"] else "needs"
             raise click.UsageError(f"--{name.replace('_', '-')} {how} --family.")
-    if class_weight and not find(loss).classifies:
-        raise click.UsageError(f"--class-weight has no meaning for --loss {loss}.")
+    if loss == "ordinal" and context.params["no_intercept"]:
+        raise click.UsageError("--no-intercept has no meaning for --loss ordinal.")
+    if class_weight:
+        from daskglm.losses.table import find  # which imports numba
+
+        if not find(loss).classifies:
+            raise click.UsageError(f"--class-weight has no meaning for --loss {loss}.")
     for name, good in (("C", options["C"] > 0), ("tol", options["tol"] >= 0)):
         if not good:
             raise click.BadParameter(f"{options[name]} is out of range.", param_hint=f"--{name}")

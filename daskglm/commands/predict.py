@@ -9,15 +9,10 @@ from typing import Any
 import click
 
 from daskglm.commands.options import beside_rows, roles_in
-from daskglm.commands.shared import format_of
+from daskglm.commands.shared import check_out, format_of
 from daskglm.commands.text import one_line, visible
 from daskglm.commands.values import each_once, not_blank
-from daskglm.estimators import datafiles
-from daskglm.estimators.families import FamilyRegressor
-from daskglm.estimators.persistence import load
-from daskglm.estimators.prediction_file import FORMATS, write_predictions
-from daskglm.estimators.rows_to_predict import rows_of
-from daskglm.frames.design import UnseenLevelWarning
+from daskglm.estimators.choices import DATA_FORMATS, PREDICTION_FORMATS
 
 # Columns that are named, and warnings that are shown, at most.
 SHOWN = 8
@@ -49,7 +44,7 @@ SHOWN = 8
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(datafiles.FORMATS),
+    type=click.Choice(DATA_FORMATS),
     default="auto",
     help="Format of the data; default: by the extension.",
 )
@@ -66,11 +61,19 @@ def predict(model: str, data: str, out: str, proba: bool, decision: bool, **opti
     """
     if proba and decision:
         raise click.UsageError("give --proba or --decision, not both.")
-    datafiles.check_out(out, model, data)
-    if Path(out).suffix.lower() not in FORMATS:
+    check_out(out, model, data)
+    if Path(out).suffix.lower() not in PREDICTION_FORMATS:
         raise click.UsageError(
-            f"--out: {visible(out)!r} does not say the format: let it end in {', '.join(FORMATS)}."
+            f"--out: {visible(out)!r} does not say the format: let it end in "
+            f"{', '.join(PREDICTION_FORMATS)}."
         )
+
+    from daskglm.estimators.families import FamilyRegressor
+    from daskglm.estimators.persistence import load
+    from daskglm.estimators.prediction_file import write_predictions
+    from daskglm.estimators.rows_to_predict import rows_of
+    from daskglm.frames.design import UnseenLevelWarning
+
     fitted = load(model)
     method = "predict_proba" if proba else "decision_function" if decision else "predict"
     if proba and not hasattr(fitted, method):

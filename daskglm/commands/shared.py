@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +14,6 @@ import click
 
 from daskglm.commands.text import visible
 from daskglm.commands.values import not_blank
-from daskglm.estimators import datafiles
 
 # Dask would serve HTTP pages of scheduler and workers on all addresses.
 _LOOPBACK = "127.0.0.1:0"
@@ -45,12 +45,29 @@ def of_scheduler(what: str) -> Callable[[Any], Any]:
 
 def format_of(path: str, asked: str) -> str:
     """Return the format of a file; a usage error where its name does not tell."""
+    from daskglm.estimators import datafiles
+
     kind = datafiles.format_of(path, asked)
     if kind is None:
         raise click.UsageError(
             f"cannot tell the format of {visible(path)!r} from its name: give --format."
         )
     return kind
+
+
+def check_out(out: str, *inputs: str) -> None:
+    """Raise before any work unless `out` can be written and is not one of the inputs."""
+    from daskglm.core.arguments import writable
+
+    path = writable(out)
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{out}: the folder does not exist")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(f"{out}: files cannot be written to that folder")
+    for given in inputs:
+        if path.exists() and os.path.exists(given) and path.samefile(given):
+            raise ValueError(f"{out} is a file that this command reads: give another --out")
 
 
 # ---- where to run

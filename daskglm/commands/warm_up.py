@@ -7,9 +7,6 @@ import time
 
 import click
 
-from daskglm.estimators.warm_up import run_all, tasks
-from daskglm.system.warmed import Record
-
 
 @click.command("warm-up")
 @click.option(
@@ -23,9 +20,13 @@ def warm_up(processes: int | None) -> None:
     Run it where images are built, and after an installation from sources: wheels contain compiled
     kernels. What is on disk already is not compiled again.
     """
+    from daskglm.system.warmed import Record
+
     if Record().holds():
         click.echo("kernels are compiled")
         return
+    from daskglm.estimators.warm_up import run_all, tasks
+
     many = processes or min(4, os.cpu_count() or 1)
     start = time.perf_counter()
     done = run_all(many)

@@ -151,6 +151,14 @@ def file_path(value: Any, name: str) -> Path:
     return Path(value)
 
 
+def writable(path: str | os.PathLike) -> Path:
+    """Return a path to write a file to; raise ValueError for a device, a pipe or a folder."""
+    path = file_path(path, "path")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is a folder, a pipe or a device, not a file: give another name")
+    return path
+
+
 def check_callback(value: Any) -> None:
     """Raise TypeError unless a value can be called with one argument, or is None."""
     if value is None:

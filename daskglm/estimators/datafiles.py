@@ -19,9 +19,6 @@ import pyarrow as pa
 from daskglm.core.arguments import shown
 from daskglm.estimators import csv_columns
 from daskglm.estimators.csv_dialect import Dialect, dialect_of
-from daskglm.estimators.persistence import writable
-
-FORMATS = ["auto", "svmlight", "csv", "parquet"]
 
 _SVMLIGHT = (".svm", ".libsvm", ".txt", ".svmlight")
 _CSV = (".csv", ".tsv")
@@ -83,19 +80,6 @@ def format_of(path: str, asked: str) -> str | None:
         )
         return "csv" if only_csv else "parquet"
     return "parquet" if extension in (".parquet", ".pq") else None
-
-
-def check_out(out: str, *inputs: str) -> None:
-    """Raise before any work unless `out` can be written and is not one of the inputs."""
-    path = writable(out)
-    folder = path.absolute().parent
-    if not folder.is_dir():
-        raise FileNotFoundError(f"{out}: the folder does not exist")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise PermissionError(f"{out}: files cannot be written to that folder")
-    for given in inputs:
-        if path.exists() and os.path.exists(given) and path.samefile(given):
-            raise ValueError(f"{out} is a file that this command reads: give another --out")
 
 
 # ---- rows to fit

@@ -6,6 +6,7 @@ from typing import Any
 
 from daskglm.core.arguments import is_sequence, starting_point, starting_points
 from daskglm.data.array_api import parameter
+from daskglm.estimators import choices
 from daskglm.estimators.any_loss import LinearClassifier, LinearRegressor
 from daskglm.estimators.families import GeneralizedLinearRegressor
 from daskglm.estimators.fit_path import fit_path
@@ -17,17 +18,10 @@ from daskglm.fitting.driver import Callback
 from daskglm.losses.ordinal import is_ordinal, link_of_loss, loss_of_link
 from daskglm.losses.table import find
 
-ESTIMATORS = {
-    "logistic": LogisticRegression,
-    "multinomial": LogisticRegression,
-    "squared_hinge": LinearSVC,
-    "hinge": LinearSVC,
-    "smoothed_hinge": LinearSVC,
-    "squared": Ridge,
-    "ordinal": OrdinalRegression,
+_CLASSES: dict[str, Any] = {
+    cls.__name__: cls for cls in (LogisticRegression, LinearSVC, Ridge, OrdinalRegression)
 }
-
-
+ESTIMATORS = {loss: _CLASSES[name] for loss, name in choices.ESTIMATORS.items()}
 # How the losses of `LogisticRegression` fit more than two classes.
 MULTI_CLASS = {"logistic": "ovr", "multinomial": "multinomial"}
 

@@ -11,32 +11,10 @@ import numpy as np
 
 from daskglm.core.arguments import is_number, is_whole, shown
 from daskglm.core.warn import warn
+from daskglm.estimators.choices import SOLVER_NAMES
 from daskglm.estimators.penalty_parameters import penalty_of
 from daskglm.fitting.config import FitConfig
 from daskglm.losses.table import LOSSES
-
-SKLEARN, DASK_ML = "scikit-learn", "dask-ml"
-
-SOLVER_NAMES = {
-    "newton-cholesky": (SKLEARN, "newton"),
-    "newton-cg": (SKLEARN, "tron"),
-    "liblinear": (SKLEARN, "tron"),
-    "sag": (SKLEARN, "sdca"),
-    "saga": (SKLEARN, "sdca"),
-    "svd": (SKLEARN, "newton"),
-    "cholesky": (SKLEARN, "newton"),
-    "lsqr": (SKLEARN, "tron"),
-    "sparse_cg": (SKLEARN, "tron"),
-    "highs": (SKLEARN, "proximal"),
-    "highs-ds": (SKLEARN, "proximal"),
-    "highs-ipm": (SKLEARN, "proximal"),
-    "admm": (DASK_ML, "lbfgs"),
-    "proximal_grad": (DASK_ML, "lbfgs"),
-    "gradient_descent": (DASK_ML, "gd"),
-}
-"""Solvers of other packages: whose they are, and the solver here that does what they are taken
-for.
-"""
 
 DUAL_SOLVERS = ("auto", "liblinear", "sag", "saga", "sdca")
 # Those of `SOLVER_NAMES` that take L1 penalties or bounds where they come from.

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import sklearn.pipeline
 
-from daskglm.core.arguments import file_path
+from daskglm.core.arguments import file_path, writable
 from daskglm.data import npz
 from daskglm.estimators import model_file, record_file
 from daskglm.estimators.absorbed import coefficients_of, hide_absorbed
@@ -171,14 +171,6 @@ def save(model: Any, path: str | os.PathLike) -> None:
             npz.write({"coef": coef, "intercept": intercept}),
         )
     replace_file(path, text)
-
-
-def writable(path: str | os.PathLike) -> Path:
-    """Return a path to write a file to; raise ValueError for a device, a pipe or a folder."""
-    path = file_path(path, "path")
-    if path.exists() and not path.is_file():
-        raise ValueError(f"{path} is a folder, a pipe or a device, not a file: give another name")
-    return path
 
 
 def load(path: str | os.PathLike) -> Any:

@@ -22,6 +22,7 @@ from daskglm.core.warn import warn
 from daskglm.data.beside import numbers_beside
 from daskglm.data.values import Place
 from daskglm.estimators import deviance_score
+from daskglm.estimators.choices import PREDICTION_FORMATS
 from daskglm.estimators.families import FamilyRegressor
 from daskglm.estimators.fitted_data import lacks
 from daskglm.frames.design import UnseenLevelWarning
@@ -41,17 +42,13 @@ class Part(NamedTuple):
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-# Formats of predictions, by how names of files end.
-FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
-
-
 def format_of(path: str | os.PathLike) -> str:
     """Return the format that the name of a file asks for; ValueError for a name of none."""
-    kind = FORMATS.get(Path(path).suffix.lower())
+    kind = PREDICTION_FORMATS.get(Path(path).suffix.lower())
     if kind is None:
         raise ValueError(
             f"path={str(path)!r} does not say the format of predictions: let it end in "
-            f"{', '.join(FORMATS)}"
+            f"{', '.join(PREDICTION_FORMATS)}"
         )
     return kind
 
@@ -71,7 +68,7 @@ def write_predictions(
     Parameters
     ----------
     path : path
-        Its end tells the format: see `FORMATS`.
+        Its end tells the format: see `PREDICTION_FORMATS`.
     model : fitted estimator
     parts : iterable of Part
     method : {"predict", "predict_proba", "decision_function"}

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import dask
-from dask.utils import parse_bytes
 
 from daskglm.launch import addresses
 
@@ -66,6 +64,8 @@ class SchedulerAddress:
                 "tls://host:8786."
             )
 
+        import dask
+
         configured = dask.config.get("distributed.comm.tls.ca-file", None) is not None
         if address.startswith("tls://") != (tls_dir is not None or configured):
             raise click.UsageError(
@@ -109,6 +109,8 @@ def _finite(seconds: float) -> float:
 
 
 def _bytes(text: str) -> int:
+    from dask.utils import parse_bytes
+
     try:
         size = int(parse_bytes(text))
     except (ValueError, TypeError, OverflowError):

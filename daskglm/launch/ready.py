@@ -6,11 +6,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import dask
-import numpy as np
-
-from daskglm.fitting.config import FitConfig
-from daskglm.fitting.runner import train
 from daskglm.launch import tls
 from daskglm.launch.processes import POLL_SECONDS
 
@@ -50,6 +45,7 @@ def wait_until_ready(
     RuntimeError
         If the fit is wrong, or did not use all workers.
     """
+    import dask
     from distributed import Client
 
     deadline = time.monotonic() + timeout
@@ -79,6 +75,12 @@ def wait_until_ready(
 
 def _try_fit(client: object, threads: int, workers: int) -> None:
     """Fit targets that are exactly linear in the rows, and compare the coefficients."""
+    import dask
+    import numpy as np
+
+    from daskglm.fitting.config import FitConfig
+    from daskglm.fitting.runner import train
+
     partitions = 2 * max(threads, workers)
     wanted = np.array([1.0, -2.0, 3.0])
 

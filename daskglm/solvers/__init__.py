@@ -5,6 +5,7 @@ A `SolverSpec` describes a solver. The package's own are registered here; `regis
 
 from __future__ import annotations
 
+from daskglm.core.choices import SOLVERS
 from daskglm.solvers.gradient_descent import SPEC as GRADIENT_DESCENT
 from daskglm.solvers.hybrid import LBFGS, SDCA, TRON
 from daskglm.solvers.iterate import Iterate
@@ -31,5 +32,6 @@ __all__ = [
     "unregister",
 ]
 
-for _spec in (NEWTON, TRON, LBFGS, GRADIENT_DESCENT, SDCA, PROXIMAL, PROXIMAL_NEWTON, OWLQN):
+_specs = (NEWTON, TRON, LBFGS, GRADIENT_DESCENT, SDCA, PROXIMAL, PROXIMAL_NEWTON, OWLQN)
+for _spec in sorted(_specs, key=lambda spec: SOLVERS.index(spec.name)):
     register(_spec)
