@@ -106,8 +106,10 @@ def cost(workload: Workload) -> float:
     if not workload.kinked:
         return math.inf
     if workload.coefficients > costs.LARGEST_HESSIAN or not (
-        workload.quadratic or workload.forms_hessian
+        (workload.quadratic and not workload.descends) or workload.forms_hessian
     ):
+        if workload.descends:
+            return costs.DESCENT_PASSES
         return costs.WORKING_SET_PASSES + workload.vectors(costs.WORKING_SET_VECTORS)
     return workload.newton_steps * (1.0 + workload.gram + workload.factorisation)
 

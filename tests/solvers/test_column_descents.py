@@ -145,3 +145,11 @@ def test_what_a_strong_penalty_leaves_is_found(monkeypatch, descends):
     none = daskglm.Lasso(strength(X, y, 1.0 + 1e-6), fit_intercept=False).fit(X, y)
     assert not none.coef_.any()
     assert none.report_.rounds <= 2
+
+
+def test_auto_descends_on_elastic_nets(descents):
+    X, y = drawn()
+    report = daskglm.ElasticNet(strength(X, y, 0.1, 0.5), l1_ratio=0.5).fit(X, y).report_
+    assert report.solver == "proximal_newton"
+    assert len(descents) == 1
+    assert report.rounds <= 4
