@@ -93,6 +93,35 @@ class ColumnSweeps:
 
 
 @dataclass(frozen=True)
+class ColumnDescent:
+    """Minimise a model along one coefficient after the other. 1 pass for every sweep over all.
+
+    For engines with `descends_columns`. A copy of the rows by columns is made once, in 1 pass.
+
+    Parameters
+    ----------
+    at : tuple of (int, (size,) array)
+        The point that the model is around: the token of its margins, and its coefficients.
+    C : float
+        What curvatures are multiplied by.
+    model : (5, size) float64 array
+        See `kernels.column_descent.descend`.
+    wanted : float
+        Residual beside the strength at which to end.
+    most : float
+        Passes at most.
+
+    Reply: v (size,), and whether it has ended: False where that took more passes.
+    """
+
+    at: tuple[int, np.ndarray]
+    C: float
+    model: np.ndarray = field(compare=False)
+    wanted: float
+    most: float
+
+
+@dataclass(frozen=True)
 class ColumnSigns:
     """Count rows of each kind in which a column is above zero, and below it. 1 pass.
 

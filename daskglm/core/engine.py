@@ -39,6 +39,8 @@ class Capabilities:
         Whether `TrustRegionStep` is answered.
     sweeps_columns : bool
         Whether `ColumnSweeps` is answered.
+    descends_columns : bool
+        Whether `ColumnDescent` is answered.
     """
 
     device: str
@@ -51,6 +53,7 @@ class Capabilities:
     shares_memory: bool = False
     solves_trust_regions: bool = False
     sweeps_columns: bool = False
+    descends_columns: bool = False
 
 
 class Engine(Protocol):

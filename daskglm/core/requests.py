@@ -16,6 +16,7 @@ import numpy as np
 
 from daskglm.core.batch_requests import BatchRequest, GatheredRows
 from daskglm.core.column_requests import (
+    ColumnDescent,
     ColumnGram,
     ColumnMoments,
     ColumnSigns,
@@ -530,6 +531,7 @@ Request = (
     | ColumnMoments
     | ColumnGram
     | ColumnSigns
+    | ColumnDescent
     | ColumnSweeps
     | ColumnTargets
     | DrawRows

@@ -19,6 +19,7 @@ import scipy.sparse as sp
 
 from daskglm.core.device import gpu, on_device, to_host
 from daskglm.core.facts import DataSummary
+from daskglm.core.matrices import in_c_order
 from daskglm.core.summation import AT_ONCE
 from daskglm.data.beside import (
     added_to_margins,
@@ -257,7 +258,8 @@ def float_rows(X: Any, place: Place) -> Any:
         )
     if X.dtype.kind in "OUST":
         return np.ascontiguousarray(numbers(X, place))
-    return xp.ascontiguousarray(as_float(X, f"{place}X"))
+    rows = as_float(X, f"{place}X")
+    return in_c_order(rows) if xp is np else xp.ascontiguousarray(rows)
 
 
 def _norms(rows: Any, place: Place, threads: int) -> tuple[float, float]:
@@ -305,9 +307,12 @@ def _mean_product(rows: Any) -> float:
     count = sample.shape[0]
     if count < 2:
         return 0.0
+    values = sample.data if sp.issparse(sample) else sample
     with np.errstate(over="ignore", invalid="ignore"):  # of values whose squares nearly overflow
-        products = sample @ sample.T
-        mean = (products.sum() - products.diagonal().sum()) / (count * (count - 1))
+        # all products are that of the sum of the rows with itself, and those of equal rows in it
+        total = np.asarray(sample.sum(axis=0)).ravel()
+        products = float(total @ total) - float(np.vdot(values, values))
+        mean = products / (count * (count - 1))
     return float(mean) if mean > 0.0 else 0.0
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from daskglm.core.device import gpu, on_device
+from daskglm.core.matrices import in_c_order
 from daskglm.data.sparse_rows import canonical
 from daskglm.data.values import Place, as_float, refuse_no_numbers, refuse_text
 
@@ -45,8 +46,8 @@ def frame_rows(frame: Any, place: Place) -> Any:
         return _converted(frame, kinds, place)
     # nullable columns: missing becomes NaN
     if any(not isinstance(dtype, np.dtype) for dtype in frame.dtypes):
-        return np.ascontiguousarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
-    return np.ascontiguousarray(as_float(frame.to_numpy(), f"{place}X"))
+        return in_c_order(frame.to_numpy(dtype=np.float64, na_value=np.nan))
+    return in_c_order(as_float(frame.to_numpy(), f"{place}X"))
 
 
 def is_sparse_frame(frame: Any) -> bool:

@@ -83,6 +83,7 @@ class Local:
             shares_memory=in_memory,
             solves_trust_regions=shard.solves_trust_regions,
             sweeps_columns=shard.sweeps_columns,
+            descends_columns=shard.descends_columns,
         )
         self.rounds = 0
         self.bytes_reduced = 0

@@ -156,8 +156,11 @@ def _penalties(rows: Rows) -> None:
     LogisticRegression(l1_ratio=0.5, solver="sdca").fit(rows.X, rows.two)
     ElasticNetCV(alphas=3, cv=2).fit(rows.X, rows.numbers)
     ElasticNet(alpha=0.01, solver="sdca").fit(rows.X, rows.numbers)
-    # more features than a Hessian is formed for: a copy of the columns of a working set
-    LogisticRegression(l1_ratio=1.0).fit(_wide(rows.X), rows.two)
+    # more features than a Hessian is formed for: descents along columns of dense rows, if all have
+    # a penalty, else a copy of the columns of a working set
+    wide, factors = _wide(rows.X), np.append(0.0, np.ones(WIDE - 1))
+    LogisticRegression(l1_ratio=1.0).fit(wide, rows.two)
+    LogisticRegression(l1_ratio=1.0, penalty_factor=factors).fit(wide, rows.two)
 
 
 def _wide(X: Any) -> Any:

@@ -5,32 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from daskglm.kernels.coordinates import best, residual
 from daskglm.system.compiled import compiled
 
 # Share of the residual before that a sweep may leave. Where more is left columns are correlated,
 # and conjugate gradients get on faster. Chosen.
 SLOW = 0.6
-
-
-@njit(nogil=True)
-def _best(v, slope, curvature, strength, lower, upper):  # type: ignore[no-untyped-def]
-    """Return where the model is least along a coefficient."""
-    to = v - slope / curvature
-    threshold = strength / curvature
-    to -= min(max(to, -threshold), threshold)
-    return min(max(to, lower), upper)
-
-
-@njit(nogil=True)
-def _residual(v, slope, strength, lower, upper):  # type: ignore[no-untyped-def]
-    """Return the size of the shortest subgradient by a coefficient."""
-    low = slope + (strength if v > 0.0 else -strength)
-    high = slope + (-strength if v < 0.0 else strength)
-    if low > 0.0 and v > lower:
-        return low
-    if high < 0.0 and v < upper:
-        return -high
-    return 0.0
 
 
 @njit(nogil=True)
@@ -103,7 +83,7 @@ def sweep(columns, model, limits, v, rows):  # type: ignore[no-untyped-def]
     slopes, diagonal, ridge, strengths, lower, upper = model
     begin, chosen, count = v.copy(), np.empty(len(v), np.int64), 0
     for j in range(len(v)):
-        if v[j] != 0.0 or _residual(v[j], slopes[j], strengths[j], lower[j], upper[j]) > 0.0:
+        if v[j] != 0.0 or residual(v[j], slopes[j], strengths[j], lower[j], upper[j]) > 0.0:
             chosen[count] = j
             count += 1
     visited, before = 0, np.inf
@@ -113,16 +93,16 @@ def sweep(columns, model, limits, v, rows):  # type: ignore[no-untyped-def]
             change, read = _along(columns, rows, j)
             visited += read
             slope = slopes[j] + ridge[j] * (v[j] - begin[j]) + change
-            left = _residual(v[j], slope, strengths[j], lower[j], upper[j])
+            left = residual(v[j], slope, strengths[j], lower[j], upper[j])
             square += left * left / diagonal[j]
-            to = _best(v[j], slope, diagonal[j], strengths[j], lower[j], upper[j])
+            to = best(v[j], slope, diagonal[j], strengths[j], lower[j], upper[j])
             if to != v[j]:
                 visited += read
                 _move(columns, rows, j, to - v[j])
                 same = same and (v[j] == 0.0) == (to == 0.0)
                 v[j] = to
-        residual = np.sqrt(square)
-        if residual <= wanted or same or residual > SLOW * before:
+        norm = np.sqrt(square)
+        if norm <= wanted or same or norm > SLOW * before:
             return k + 1, visited
-        before = residual
+        before = norm
     return most, visited

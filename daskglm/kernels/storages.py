@@ -102,7 +102,8 @@ fetch_shared = _of_rows("fetch_shared")
 
 # ---- called by Python, over the rows [start, stop)
 def _own(X: Any) -> ModuleType:
-    return storage_of(typeof(X))
+    # numba takes as long to tell a type as a sum over some hundred values does
+    return dense if type(X) is np.ndarray else storage_of(typeof(X))
 
 
 def count_rows(X: Any) -> int:

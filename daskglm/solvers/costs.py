@@ -222,6 +222,9 @@ CORNER_EPOCHS = 100.0
 # 6 to 18 at a tenth of the largest strength, 13 to 107 at a hundredth, 110 to 1,000 at a thousandth
 # (rcv1_binary, amazon_reviews, news20_text and rows drawn like theirs, 2026-11-25).
 WORKING_SET_PASSES = 60.0
+# The same by descents along the columns of few dense rows: 5 to 45 for 40 least squares of 500 to
+# 2,000 features, half to a hundredth of the largest strength, 9 to 60 of classes (2026-11-29).
+DESCENT_PASSES = 20.0
 # Products with a Hessian for the minimum of one model, where it is not formed: 5 to 20 for sets of
 # 500 to 11,000 features while their coefficients are few beside the rows (2026-11-25).
 MODEL_PRODUCTS = 12.0

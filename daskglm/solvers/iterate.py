@@ -24,7 +24,7 @@ class Iterate:
     by : str, optional
         Name of the solver, where two take turns.
     more : bool, optional
-        Whether a better point follows that costs nothing, so that no proof of this one is a reason
+        Whether a better point follows that costs little, so that no proof of this one is a reason
         to stop.
     rough : bool, optional
         Whether the solver ends at `tol`, and not beyond it as steps with curvatures do: then small

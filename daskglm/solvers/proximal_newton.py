@@ -13,6 +13,7 @@ import numpy as np
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
 from daskglm.solvers import costs
+from daskglm.solvers.column_descents import by_descents, descends
 from daskglm.solvers.iterate import Iterates
 from daskglm.solvers.line_search import backtrack
 from daskglm.solvers.newton import SAMPLE_REQUESTS, SAMPLE_SEED, is_inside, sample_sizes
@@ -48,6 +49,9 @@ def proximal_newton(
         Working set of an earlier solve of the same rows.
     """
     if takes_sets(objective):
+        if descends(objective):
+            begin = yield from by_descents(objective, w, tol, begin)
+            w = begin.w
         return (yield from with_working_sets(objective, w, tol, begin, kept or KeptSet()))
     if begin is None and objective.is_origin(w) and not objective.loss.is_quadratic:
         w = _from_samples(objective, w, tol)
@@ -62,9 +66,7 @@ def takes_sets(objective: Objective) -> bool:
     """
     if objective.n_features > costs.LARGEST_HESSIAN:
         return True
-    needed = (
-        objective.loss.is_quadratic or objective.bounds.is_local or not objective.penalty.is_held
-    )
+    needed = objective.bounds.is_local or not objective.penalty.is_held
     return not (needed or Workload.of(objective).forms_hessian)
 
 
@@ -104,8 +106,10 @@ def cost(workload: Workload) -> float:
     if not workload.kinked:
         return math.inf
     if workload.coefficients > costs.LARGEST_HESSIAN or not (
-        workload.quadratic or workload.forms_hessian
+        (workload.quadratic and not workload.descends) or workload.forms_hessian
     ):
+        if workload.descends:
+            return costs.DESCENT_PASSES
         return costs.WORKING_SET_PASSES + workload.vectors(costs.WORKING_SET_VECTORS)
     return workload.newton_steps * (1.0 + workload.gram + workload.factorisation)
 

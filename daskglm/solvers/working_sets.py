@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -89,17 +90,21 @@ def with_working_sets(
     The last one may be all features, where most of them are not zero.
     """
     point = objective.at(w) if begin is None else begin
-    room, products = _room(FIRST_SET, point), Products()
-    level, last = 0, False
+    room, products = _room(_first_room(objective), point), Products()
+    level, last, size = 0, False, objective.n_features
     found: Point | None = None
     key = None
+    # what a strong penalty leaves of coefficients counts, however little it changes values
+    more = begin is None and _ends_by_hessian(objective) and point.gradient_norm > 0.0
     while level < MOST_LEVEL:
-        yield Iterate(point)
+        yield Iterate(point, more=more)
+        more = False
         columns = working_set(objective, point, room, NEAR)
+        whole = len(columns) > WHOLE * objective.n_features
         # features that nothing holds are proved at points of sets
-        if len(columns) > WHOLE * objective.n_features and objective.penalty.is_held:
+        if (whole or _wants_all(point, size)) and objective.penalty.is_held:
             return (yield from _with_all(objective, point, tol, products))
-        part = kept.restriction(objective, columns, point, last=last)
+        part, size = kept.restriction(objective, columns, point, last=last), len(columns)
         wanted = TOL_SHARE * tol * point.value
         if not last:
             wanted = max(SET_SHARE * min(point.nominal_bound, point.value), wanted)
@@ -121,7 +126,7 @@ def with_working_sets(
 def _with_all(objective: Objective, point: Point, tol: float, products: Products) -> Iterates:
     """Go on with all features."""
     workload = Workload.of(objective)
-    if _by_hessians(workload, products):
+    if _ends_by_hessian(objective) or _by_hessians(workload, products):
         return (yield from with_hessians(objective, point.w, tol))
     point = objective.at(point.w, **FOR_PRODUCTS)
     for iterate in with_products(
@@ -130,6 +135,21 @@ def _with_all(objective: Objective, point: Point, tol: float, products: Products
         point = iterate.point
         yield iterate
     return (yield from _last_digits(objective, point, tol))
+
+
+def _ends_by_hessian(objective: Objective) -> bool:
+    """Return whether one Hessian of all features, which are few enough, leads to the optimum."""
+    return objective.loss.is_quadratic and objective.n_features <= costs.LARGEST_HESSIAN
+
+
+def _wants_all(point: Point, size: int) -> bool:
+    """Return whether to leave sets for all features, where one Hessian of these is the end.
+
+    If the last set, of this size, was too small, or one of twice the nonzero features is no set.
+    """
+    nonzero, most = int(np.count_nonzero(point.w)), WHOLE * point.objective.n_features
+    too_small = nonzero > FULL * size or 2 * nonzero > most
+    return too_small and _ends_by_hessian(point.objective)
 
 
 def _last_digits(objective: Objective, point: Point, tol: float) -> Iterates:
@@ -147,14 +167,27 @@ def _moving(objective: Objective, point: Point, columns: np.ndarray) -> np.ndarr
     return columns[moving | ((kinks.strengths == 0.0) & ~kinks.is_grouped)]
 
 
+def _first_room(objective: Objective) -> int:
+    """Return how many features the first working set may have: less of few dense ones.
+
+    Their Hessian takes two passes over all.
+    """
+    if objective.engine.facts.sparse:
+        return FIRST_SET
+    return min(FIRST_SET, round(math.sqrt(2.0 * costs.DENSE_HESSIAN_VALUES * objective.n_features)))
+
+
 def _room(before: int, point: Point) -> int:
     """Return how many features the next working set may have: no fewer than the one before."""
-    nonzero = int(np.count_nonzero(point.w))
+    nonzero, objective = int(np.count_nonzero(point.w)), point.objective
     room = max(before, GROWTH * nonzero)
+    if _ends_by_hessian(objective):
+        # that of half of the features costs a quarter of that of all
+        room = min(room, int(WHOLE * objective.n_features))
     if not _is_full(point, before):
         return room
     # a set may be solved for anew, all features are not left again
-    return max(room, min(MOST_GROWTH * nonzero, int(WHOLE * point.objective.n_features)))
+    return max(room, min(MOST_GROWTH * nonzero, int(WHOLE * objective.n_features)))
 
 
 def _is_full(point: Point, size: int) -> bool:

@@ -12,6 +12,7 @@ from daskglm.objectives.elimination import Factors, Sizes
 from daskglm.objectives.primal import Objective
 from daskglm.objectives.restriction import Restriction
 from daskglm.solvers import costs
+from daskglm.solvers.column_descents import descends
 from daskglm.solvers.line_search import has_ends
 
 
@@ -56,6 +57,8 @@ class Workload:
         Whether the penalty has a norm of the coefficients of each group.
     has_ends : bool
         Whether margins have an end, beyond which the loss is infinite.
+    descends : bool
+        Whether models with kinks are minimised by descents along columns; see `column_descents`.
     blocks : tuple of (int, int)
         Factors whose levels Hessians have apart; see `Objective.blocks`.
     """
@@ -79,6 +82,7 @@ class Workload:
     kinked: bool = False
     grouped: bool = False
     has_ends: bool = False
+    descends: bool = False
     blocks: Factors = ()
 
     @classmethod
@@ -108,6 +112,7 @@ class Workload:
             kinked=not objective.penalty.is_smooth,
             grouped=objective.penalty.is_grouped,
             has_ends=has_ends(objective),
+            descends=not objective.penalty.is_smooth and descends(objective),
             blocks=objective.blocks,
         )
 

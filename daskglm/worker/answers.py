@@ -8,6 +8,7 @@ from typing import Any
 
 from daskglm.core.batch_requests import EvaluateMany, HeldOutLosses, ScoreHeldOut, WeighGroups
 from daskglm.core.column_requests import (
+    ColumnDescent,
     ColumnGram,
     ColumnMoments,
     ColumnSigns,
@@ -36,6 +37,7 @@ from daskglm.losses.ordinal import is_ordinal
 from daskglm.losses.table import loss_of
 from daskglm.worker import batched, columns, held_out, inference, one_margin, ordinal, outputs
 from daskglm.worker.asked import Asked
+from daskglm.worker.column_descent import column_descent
 from daskglm.worker.column_gram import column_gram
 from daskglm.worker.column_sweeps import column_sweeps
 from daskglm.worker.rates import rate_sums
@@ -76,6 +78,7 @@ def _at_a_point(work: Callable[[Asked[Any]], Totals]) -> Callable[[Asked[Any]], 
 ANSWERS: dict[type, Callable[[Asked[Any]], Totals]] = {
     ColumnMoments: columns.column_moments,
     ColumnSigns: columns.column_signs,
+    ColumnDescent: column_descent,
     ColumnSweeps: column_sweeps,
     ColumnTargets: columns.column_targets,
     Spread: columns.spread,

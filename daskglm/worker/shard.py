@@ -12,6 +12,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, get_args
 
+import numpy as np
+
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import (
     DualRequest,
@@ -31,6 +33,7 @@ from daskglm.kernels import cpu as host
 from daskglm.worker.answers import ANSWERS
 from daskglm.worker.asked import Asked
 from daskglm.worker.block_cache import BlockCache
+from daskglm.worker.column_descent import MOST_BYTES
 from daskglm.worker.columns import RestrictedRows
 from daskglm.worker.device_placement import AS_THEY_ARE, DeviceConfig, place
 from daskglm.worker.dual_state import DualBackend, DualWorker
@@ -115,6 +118,13 @@ class Shard:
         """Whether `ColumnSweeps` is answered: where all rows are sparse ones in host memory."""
         on_host = bool(self.blocks) and self.backend is host
         return on_host and all(csr.arrays_of(block.X) is not None for block in self.blocks)
+
+    @property
+    def descends_columns(self) -> bool:
+        """Whether `ColumnDescent` is answered: where all rows are few dense ones in host memory."""
+        on_host = bool(self.blocks) and self.backend is host
+        dense = on_host and all(isinstance(block.X, np.ndarray) for block in self.blocks)
+        return dense and 8 * self.facts.nonzeros <= MOST_BYTES
 
     def answer(self, problem: Problem, request: Request, view: View = ALL) -> Totals:
         """Reply to one request with the sums over a view of the rows of this shard."""

@@ -67,6 +67,7 @@ class StreamedShard:
 
     solves_trust_regions = False
     sweeps_columns = False
+    descends_columns = False
 
     def __init__(
         self,

@@ -19,6 +19,7 @@ from daskglm.core.batch_requests import (
     WeighGroups,
 )
 from daskglm.core.column_requests import (
+    ColumnDescent,
     ColumnGram,
     ColumnMoments,
     ColumnSigns,
@@ -134,8 +135,15 @@ OF_VIEWS = [
 
 def test_every_request_is_compared():
     # rounds of dual ascent and draws depend on how rows are divided, trust regions are a device's,
-    # sweeps one process's, and pairs of levels those of rows by codes
-    apart = {*get_args(DualRequest), TrustRegionStep, LevelPairs, DrawRows, ColumnSweeps}
+    # sweeps and descents one process's, and pairs of levels those of rows by codes
+    apart = {
+        *get_args(DualRequest),
+        TrustRegionStep,
+        LevelPairs,
+        DrawRows,
+        ColumnSweeps,
+        ColumnDescent,
+    }
     asked = {type(request) for _, request in OF_LABELS + OF_NUMBERS + OF_SHARES}
     assert asked == {*get_args(Request)} - apart
 
