@@ -19,6 +19,9 @@ from daskglm.core.requests import DualStateRef, Totals
 # Multiples of a change that a search may take: larger ones would magnify the rounding errors of a
 # change that is nearly zero. Chosen.
 LONGEST = 8.0
+# Epochs after which a step is taken. Of 12 hinges on text and tables steps after each took 0.9 to
+# 1.8 times the time, after 4 as much (with one step kept, 2026-11-29).
+EPOCHS_A_STEP = 2
 # Last steps that are kept: epochs in random order are another preconditioner each time, so that
 # directions do not stay conjugate. With two the last digits took half the epochs that they took
 # with one, with four and eight no fewer (2026-11-29).

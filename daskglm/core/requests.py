@@ -365,8 +365,7 @@ class SDCAConfig:
     shrink : bool
         Whether to pass over rows that rest at a bound.
     steps : bool
-        Whether rows that are read at each pass take a step by themselves, see `dual_span`, after
-        the epochs of each part that is read at once.
+        Whether one group of threads takes steps between epochs by itself; see `dual_span`.
     """
 
     partitioning: str = "dynamic"

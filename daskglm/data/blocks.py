@@ -311,7 +311,8 @@ def _mean_product(rows: Any) -> float:
     with np.errstate(over="ignore", invalid="ignore"):  # of values whose squares nearly overflow
         # all products are that of the sum of the rows with itself, and those of equal rows in it
         total = np.asarray(sample.sum(axis=0)).ravel()
-        products = float(total @ total) - float(np.vdot(values, values))
+        # not by BLAS, whose threads would wait busily beside what follows
+        products = float(np.square(total).sum()) - float(np.square(values).sum())
         mean = products / (count * (count - 1))
     return float(mean) if mean > 0.0 else 0.0
 

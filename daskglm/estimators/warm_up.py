@@ -158,7 +158,8 @@ def _penalties(rows: Rows) -> None:
     ElasticNet(alpha=0.01, solver="sdca").fit(rows.X, rows.numbers)
     # more features than a Hessian is formed for: descents along columns of dense rows, if all have
     # a penalty, else a copy of the columns of a working set
-    wide, factors = _wide(rows.X), np.append(0.0, np.ones(WIDE - 1))
+    wide = _wide(rows.X)
+    factors = np.append(0.0, np.ones(wide.shape[1] - 1))
     LogisticRegression(l1_ratio=1.0).fit(wide, rows.two)
     LogisticRegression(l1_ratio=1.0, penalty_factor=factors).fit(wide, rows.two)
 

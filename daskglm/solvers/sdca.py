@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from daskglm.core.arguments import check_choice, check_flag, check_whole, shown
-from daskglm.core.dual_span import KEPT_STEPS, LONGEST
+from daskglm.core.dual_span import EPOCHS_A_STEP, LONGEST
 from daskglm.core.outcome import Reason
 from daskglm.core.requests import DualSpan, SDCAConfig, Totals
 from daskglm.duals import along
@@ -29,11 +29,12 @@ LEAST_SIGMA = 1.01
 # Threads, and parts that rows are divided into, at most. More threads than cores take turns: 1,000
 # of them took 1.6 s for 10 rounds of 200 rows, 4,000 took 5 (2026-11-26), and a million minutes.
 MOST_THREADS = 1024
-# Epochs of a round of a slow ascent on a loss with corners, in one group of threads or with
-# `conjugate_steps`: what a round takes beside its epochs is as much as one of those that pass over
-# most rows. On six sets of text and tables 2 and 4 took 0.7 of the time of 1, 8 and 16 more epochs;
-# steps after each of 4 took up to 1.3 times the epochs of those after 2 (2026-11-29).
-SLOW_EPOCHS = 2
+# Epochs of a round of a slow ascent on a loss with corners, in one group of threads: what a round
+# takes beside its epochs is as much as one of those that pass over most rows. On six sets of text
+# and tables 2 and 4 took 0.7 of the time of 1, 8 and 16 more epochs; with steps after each of two
+# rounds of 2 hinges took 1.1 to 1.5 times the time of those with steps within one of 4, since
+# bounds are looked at twice as often (2026-11-29).
+SLOW_EPOCHS = 4
 # What travels with a round, by what follows its epochs; see `_way`.
 AHEAD: dict[str, Ahead] = {"search": along.first_line, "steps": DualSpan}
 # Stands for values and gaps that overflow.
@@ -115,7 +116,7 @@ def sdca(
         elif way == "search":
             dual.commit(*_search(dual), keep=1)
         else:
-            dual.commit(share, keep=KEPT_STEPS if way == "parts" else 0)
+            dual.commit(share)
         before = point.w if stop == "model-change" else None  # else the vector can be freed
         point = dual.point(value, estimate)
         if watch.worth_certifying(estimate, value):
@@ -310,27 +311,30 @@ def _is_wide(objective: Objective) -> bool:
 def _way(dual: Dual, sigma: _Sigma) -> str:
     """Return what follows the epochs of the next round.
 
-    "sum": the changes are added up; "search": see `_search`; "steps": see `ConjugateSteps`;
-    "parts": out of core, where each step would read all rows, the parts that are read at once take
-    their own.
+    "sum": the changes are added up; "search": see `_search`; "steps": see `ConjugateSteps`; "own
+    steps": one group of threads takes these within the round, so that nothing else is done as
+    often, and rows out of core are read once.
     """
     if not sigma.search:
         return "sum"
     if not _takes_steps(dual):
         return "search"
-    if dual.objective.engine.capabilities.answers_samples:
-        return "steps"
-    return "parts" if sigma.most[0] == 1.0 else "search"
+    if sigma.most[0] == 1.0:
+        return "own steps"
+    # out of core each step would read all rows
+    return "steps" if dual.objective.engine.capabilities.answers_samples else "search"
 
 
 def _next_plan(dual: Dual, sigma: _Sigma, way: str, local_epochs: int | None) -> SDCAConfig:
-    """Return how the next round is to go: a slow ascent has more epochs, the most out of core."""
-    objective = dual.objective
-    slow = way in ("steps", "parts") or (way == "search" and sigma.most[0] == 1.0)
-    more = slow and _is_wide(objective) and not objective.loss.differentiable
-    plan = replace(dual.plan, steps=way == "parts")
-    many = SLOW_EPOCHS * (2 if plan.steps else 1)
-    return replace(plan, epochs=many) if more and local_epochs is None else plan
+    """Return how the next round is to go: a slow ascent has more epochs."""
+    objective, alone = dual.objective, sigma.search and sigma.most[0] == 1.0
+    slow = _is_wide(objective) and not objective.loss.differentiable and local_epochs is None
+    epochs = dual.plan.epochs
+    if slow and way == "steps":
+        epochs = EPOCHS_A_STEP
+    elif slow and alone:
+        epochs = SLOW_EPOCHS
+    return replace(dual.plan, steps=way == "own steps", epochs=epochs)
 
 
 def _estimates(dual: Dual, totals: Totals) -> tuple[float, float]:

@@ -1,8 +1,8 @@
-"""What rows do in a step of conjugate gradients after the epochs of a round.
+"""What rows do in a step of conjugate gradients after epochs; see `core.dual_span`.
 
-The client finds the step in the span of what the epochs changed and of the last steps, from
-derivatives that workers add up; each brings the rows that are too far then back to their bounds.
-See `solvers.conjugate_steps`.
+Of several groups of rows the client finds the step, in the span of what the epochs of a round
+changed and of the last steps, from derivatives that workers add up; each brings the rows that are
+too far then back to their bounds. One group takes steps by itself, between the epochs of a round.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from daskglm.core.dual_span import KEPT_STEPS, MOST_ERRORS, ROUNDING, Span, rise
 from daskglm.core.requests import DualStateRef
 from daskglm.kernels import coordinate_ascent as kernels
 from daskglm.kernels.records import read_only
@@ -32,15 +33,17 @@ class Moved:
     directions: np.ndarray
 
     @classmethod
-    def of(cls, cache: Any, kept: int) -> Moved:
-        """Find the rows that a round has changed, or did one of the last steps that are kept."""
+    def of(cls, cache: Any, start: np.ndarray, steps: Sequence[np.ndarray], kept: int) -> Moved:
+        """Find the rows that epochs have changed from `start`, or did one of the last steps.
+
+        Of these `kept` count; a block that knows fewer has no part in the others.
+        """
         dual, weight = cache.dual, cache.weight
-        steps = dual.kept[:kept]
-        moves = dual.work != dual.alpha
+        moves = dual.work != start
         for step in steps:
             moves |= step != 0.0
         rows = np.flatnonzero(moves)
-        start = dual.alpha[rows]
+        start = start[rows]
         directions = np.zeros((kept + 1, len(rows)))
         np.subtract(dual.work[rows], start, out=directions[0])
         for step, out in zip(steps, directions[1:], strict=False):
@@ -68,6 +71,12 @@ class Moved:
                 else:
                     hessian[j, i] += second[0, 1]
 
+    def step(self) -> np.ndarray:
+        """Return the step to where the rows are now, of all rows of the block."""
+        found = np.zeros(len(self.cache.y))
+        found[self.rows] = self.cache.dual.work[self.rows] - self.start
+        return found
+
     def go(
         self, law: Law, state: DualStateRef, c: np.ndarray, vector: np.ndarray, slopes: np.ndarray
     ) -> int:
@@ -94,3 +103,58 @@ def derivatives(law: Law, moved: Sequence[Moved], many: int) -> dict[str, np.nda
     for part in moved:
         part.add_derivatives(law, slopes, hessian)
     return {"slopes": slopes, "hessian": hessian}
+
+
+class OwnSteps:
+    """The steps of one group of threads by itself; caches keep what the last ones were for rows."""
+
+    def __init__(self) -> None:
+        self.kept: list[np.ndarray] = []  # X' C times the last steps
+        self.errors: list[float] = []  # of these, as in `MOST_ERRORS`
+        self.back = 0  # rows brought back in this round
+        self.drift = 0.0  # errors that this round's steps have added
+
+    def begin(self, u: np.ndarray, caches: Sequence[Any]) -> None:
+        """Begin a round at the dual variables alpha with the shared vector u, which are kept."""
+        self.back, self.drift = 0, 0.0
+        if any(len(m.dual.steps) < len(self.kept) for m in caches):
+            self.kept, self.errors = [], []
+        self.start, self.starts = u, [m.dual.alpha for m in caches]
+
+    def take(
+        self, law: Law, state: DualStateRef, caches: Sequence[Any], u: np.ndarray, *, last: bool
+    ) -> None:
+        """Move from u and the dual variables `work`, both in place, unless that lowers the dual.
+
+        `last` says that the round ends here.
+        """
+        kept, error, change = len(self.kept), 1.0, u - self.start
+        moved = [
+            Moved.of(m, at, m.dual.steps[:kept], kept)
+            for m, at in zip(caches, self.starts, strict=True)
+        ]
+        if kept:
+            vectors = [change, *self.kept]
+            span = Span.of(state, self.start, vectors, derivatives(law, moved, kept + 1))
+
+            def move(multiples: np.ndarray) -> float:
+                nonlocal change
+                change = multiples[0] * vectors[0]
+                for multiple, vector in zip(multiples[1:], self.kept, strict=True):
+                    change += multiple * vector
+                slopes = np.zeros(2)
+                for part in moved:
+                    self.back += part.go(law, state, multiples, change, slopes)
+                found = {"change": change, "slopes": slopes}
+                return rise(state, self.start, vectors[0], 1.0, found)
+
+            error = span.climb(1.0, self.errors, ROUNDING * float(u @ u), move)
+            self.drift += error
+            np.add(self.start, change, out=u)
+        forgets = error > MOST_ERRORS
+        for m, part in zip(caches, moved, strict=True):
+            m.dual.steps = [] if forgets else [part.step(), *m.dual.steps][:KEPT_STEPS]
+        self.kept = [] if forgets else [change, *self.kept][:KEPT_STEPS]
+        self.errors = [] if forgets else [error, *self.errors][:KEPT_STEPS]
+        if not last:
+            self.start, self.starts = u.copy(), [m.dual.work.copy() for m in caches]

@@ -32,7 +32,7 @@ from daskglm.kernels.records import NO_NUMBERS
 from daskglm.kernels.storages import row_values
 from daskglm.losses import conjugates as duals
 from daskglm.losses.base import Law
-from daskglm.worker.conjugate_steps import Moved, derivatives
+from daskglm.worker.conjugate_steps import Moved, OwnSteps, derivatives
 from daskglm.worker.local_epochs import Run, limits_of
 from daskglm.worker.schedule import Group, bucket_rows, groups_of, threads_for
 
@@ -77,6 +77,7 @@ class OnThreads:
         self.limits = (-np.inf, np.inf)
         self.spread = np.inf  # of projected gradients, when all rows were met last
         self.all_awake = True
+        self.steps = OwnSteps()
         self.moved: list[Moved] = []  # between a `DualSpan` and the next state
         self.groups: dict[Any, list[Group]] = {}
 
@@ -173,8 +174,9 @@ class OnThreads:
         for m in caches:
             if plan.shrink and not len(m.dual.asleep):
                 m.dual.asleep = np.zeros(len(m.y), np.uint8)
+        steps = self.steps if plan.steps else None
         runs = [
-            Run(law, request, caches, group, k, plan.bucket or self.bucket, self.limits)
+            Run(law, request, caches, group, k, plan.bucket or self.bucket, self.limits, steps)
             for k, group in enumerate(self._groups(plan, caches))
         ]
         if len(runs) == 1:
@@ -194,6 +196,7 @@ class OnThreads:
             if request.outer > 1.0
             else 0.0,
             "inner": np.array([sum(run.joint for run in runs), sum(run.apart for run in runs)]),
+            **({} if steps is None else {"back": steps.back, "drift": steps.drift}),
         }
 
     def estimates(self, law: Law, caches: Sequence[Any]) -> Totals:
@@ -239,7 +242,8 @@ class OnThreads:
 
     def span(self, law: Law, request: DualSpan, caches: Sequence[Any]) -> Totals:
         """Derivatives of the conjugates along the last round's change and the kept steps."""
-        self.moved = [Moved.of(m, request.kept) for m in caches]
+        kept = request.kept
+        self.moved = [Moved.of(m, m.dual.alpha, m.dual.kept[:kept], kept) for m in caches]
         return derivatives(law, self.moved, request.kept + 1)
 
     def move(self, law: Law, request: DualMove, vector: np.ndarray) -> Totals:

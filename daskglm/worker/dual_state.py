@@ -13,7 +13,6 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from daskglm.core.device import to_host
-from daskglm.core.dual_span import KEPT_STEPS, MOST_ERRORS, ROUNDING, Span, rise
 from daskglm.core.requests import (
     DualLine,
     DualLoad,
@@ -103,7 +102,9 @@ class DualCache:
         self.alpha, self.work = zeros(n), zeros(n)
         self.seen = self.norms = zeros(0)
         self.none = zeros(0)
-        self.kept: list[Any] = []  # the last steps, the newest first
+        # the last steps, the newest first: of all rows together, and of one group by itself
+        self.kept: list[Any] = []
+        self.steps: list[np.ndarray] = []
         self.asleep = np.empty(0, np.uint8)
 
     @property
@@ -139,7 +140,7 @@ class DualCache:
         """Start from a state whose predecessor is not known."""
         self.alpha, self.number = alpha, number
         self.work = alpha.copy()
-        self.kept = []
+        self.kept, self.steps = [], []
 
 
 class DualWorker:
@@ -161,7 +162,6 @@ class DualWorker:
         self.number: int | None = None
         self.own = self.change = self.none = zeros(0)
         self.kept: list[Any] = []  # X' C times the last steps, the newest first
-        self.errors: list[float] = []  # of those that these rows took alone
         self.swept: Any = None  # the change by the epochs, once rows keep where they may go
 
     def close(self) -> None:
@@ -282,32 +282,9 @@ class DualWorker:
         swept = self.side.sweep(law, request, caches)
         self.change, self.swept = swept["change"], None
         rows = request.plan.epochs * self.side.rows
-        found = {**self.side.estimates(law, caches), **swept, "own": self.own, "rows": rows}
-        return self._stepped(law, request, caches, found) if request.plan.steps else found
-
-    def _stepped(
-        self, law: Law, request: DualRound, caches: Sequence[Any], found: Totals
-    ) -> Totals:
-        """Go on from the end of a round by a step of these rows alone."""
-        state, kept, error = request.state, len(self.kept), 1.0
-        asked = DualSpan(state, kept)
-        vectors = [self.change, *self.kept]
-        span = Span.of(state, request.v, vectors, self._span(law, asked, caches))
-
-        def move(multiples: np.ndarray) -> float:
-            moved = self._move(law, DualMove(state, multiples), caches)
-            found["rows"] += moved["rows"]
-            return rise(state, request.v, self.swept, 1.0, moved)
-
-        if kept:
-            least = ROUNDING * float(request.v @ request.v)
-            error = span.climb(1.0, self.errors[:kept], least, move)
-        if error > MOST_ERRORS:
-            self.kept, self.errors = [], []
-            for m in caches:
-                m.dual.kept = []
-        self.errors = [error, *self.errors][:KEPT_STEPS]
-        return {**found, "change": self.change, "drift": error}
+        # rows that are brought back are read one way only
+        rows += swept.pop("back", 0) / 2
+        return {**self.side.estimates(law, caches), **swept, "own": self.own, "rows": rows}
 
     def _totals(self, law: Law, request: DualTotals, caches: Sequence[Any]) -> Totals:
         out = []

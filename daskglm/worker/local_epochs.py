@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from daskglm.core.dual_span import EPOCHS_A_STEP
 from daskglm.core.requests import DualRound
 from daskglm.kernels import coordinate_ascent as kernels
 from daskglm.losses.base import Law
+from daskglm.worker.conjugate_steps import OwnSteps
 from daskglm.worker.schedule import Group, Slice, assign_buckets
 
 # Doubles between replicas: two cache lines of at most 128 bytes.
@@ -54,6 +56,7 @@ class Run:
     number: int
     bucket: int
     limits: tuple[float, float]
+    steps: OwnSteps | None = None
     met: list[tuple[float, float]] = field(default_factory=list)
     joint: float = 0.0
     apart: float = 0.0
@@ -63,6 +66,8 @@ class Run:
         """Run the local epochs."""
         request, plan = self.request, self.request.plan
         u = request.v  # of the caller, and never written to
+        if self.steps is not None:
+            self.steps.begin(u, self.caches)
         for epoch in range(plan.epochs):
             rng = np.random.default_rng([*request.seed, epoch, self.number])
             shares = assign_buckets(self.group, plan, self.bucket, rng)
@@ -71,10 +76,18 @@ class Run:
                 self._sweep_all(shares, [u] * self.group.partitions, request.outer, epoch)
             else:
                 u = self._epoch(u, shares, epoch)
+            last = epoch + 1 == plan.epochs
+            if self.steps is not None and (last or (epoch + 1) % self._epochs_a_step() == 0):
+                self.steps.take(self.law, request.state, self.caches, u, last=last)
         u -= request.v
         if request.outer != 1.0:
             u /= request.outer
         self.change = u
+
+    def _epochs_a_step(self) -> int:
+        """Return the epochs after which a step is taken; more where vectors are what takes long."""
+        values = sum(part.work for part in self.group.ranges)
+        return EPOCHS_A_STEP if values > len(self.request.v) else self.request.plan.epochs
 
     def _epoch(self, u: np.ndarray, shares: list[list[Slice]], epoch: int) -> np.ndarray:
         """Run one epoch with replicas from u.
