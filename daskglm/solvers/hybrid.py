@@ -81,7 +81,7 @@ def sdca_then_newton(
     pace = _Pace(smooth, is_dear=not smooth and second >= costs.PROXIMAL_TRON_EPOCHS)
     given = {name: options[name] for name in OF_ASCENT if name in options}
     ascent = sdca(dual, tol=tol, state=state, **given)
-    above = 0  # rounds in turn whose value is above that of w = 0
+    above = 0  # rounds in turn with a value above that of w = 0, and no lower gap
     again = False  # whether the second stage was given up
     reached: Point | None = None  # by the second stage
     while True:
@@ -97,8 +97,9 @@ def sdca_then_newton(
         if point.certify is None and not pace.gaps:  # the start, of which no gap is known
             continue
 
-        pace.meet(point, dual.plan.epochs)
-        above = 0 if point.value <= dual.at_zero else above + 1
+        # hinges of much noise begin above w = 0, and get nearer with each round
+        falls = pace.meet(point, dual.plan.epochs)
+        above = 0 if falls or point.value <= dual.at_zero else above + 1
         left = pace.left(tol)
         lost = above >= costs.LOST_ROUNDS
         if again and len(pace.gaps) >= costs.LONG_ASCENT:
@@ -133,8 +134,8 @@ class _Pace:
         self.gaps: list[float] = []
         self.epochs: list[int] = []
 
-    def meet(self, point: Point, epochs: int) -> None:
-        """Take the gap of a round of so many epochs.
+    def meet(self, point: Point, epochs: int) -> bool:
+        """Take the gap of a round of so many epochs; return whether it is the lowest so far.
 
         It rises where rows that were passed over are met again, which is no reason for a second
         method that is dear. Where all rows have come to this process, the ascent has begun anew.
@@ -142,8 +143,10 @@ class _Pace:
         if point.objective is not self.rows:
             self.rows, self.gaps, self.epochs = point.objective, [], []
         gap = float(point.gap or 0.0) / max(abs(point.value), np.finfo(float).tiny)
+        falls = gap < min(self.gaps, default=math.inf)
         self.gaps.append(min([gap, *self.gaps[-1:]]) if self.is_dear else gap)
         self.epochs.append(epochs)
+        return falls
 
     def left(self, tol: float) -> float:
         """Return the epochs that are left; none while no rate is known, as of the first ones."""

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
@@ -75,3 +76,19 @@ def test_an_ascent_goes_on_where_the_second_method_of_a_hinge_comes_to_rest(monk
     assert len(calls) == 1
     assert model.report_.converged
     assert model.report_.solver.startswith("sdca")
+
+
+def test_a_hinge_of_noise_alone_begins_above_zero_and_is_not_lost():
+    """Each round came nearer, but proximal points took over, and ended at a gap of 9e-5."""
+    X = sp.random(20_000, 4_000, 0.01, format="csr", random_state=0)
+    y = np.random.default_rng(1).integers(0, 2, X.shape[0])
+    above = []
+    how = {"loss": "hinge", "tol": 1e-5, "random_state": 0}
+    zero = 20_000 * 1.0  # the loss at w = 0
+    report = daskglm.fit(
+        X, y, callback=lambda r: above.append(r["objective"] > zero), **how
+    ).report_
+    assert sum(above) >= 5
+    assert report.converged
+    assert report.solver == "sdca"
+    assert report.passes < 500
