@@ -24,7 +24,7 @@ from daskglm.solvers.newton import from_here as newton_from_here
 from daskglm.solvers.newton import newton
 from daskglm.solvers.output_lbfgs import output_lbfgs
 from daskglm.solvers.proximal_point import proximal_points
-from daskglm.solvers.sdca import OPTIONS, check_optional_flag, config_of, sdca
+from daskglm.solvers.sdca import OPTIONS, check_optional_flag, config_of, sdca, takes_steps
 from daskglm.solvers.spec import SolverSpec
 from daskglm.solvers.tron import tron
 from daskglm.solvers.workload import Workload
@@ -76,9 +76,9 @@ def sdca_then_newton(
     if state is not None and saved is None:
         return (yield from _second(dual, w, math.inf))[0] or Reason.NO_PROGRESS
 
-    second = _second_epochs(Workload.of(objective, tol))
+    second = _second_epochs(Workload.of(objective, tol), stepped=takes_steps(dual))
     most = costs.MOST_SECOND if smooth else costs.MOST_HINGE
-    pace = _Pace(smooth, is_dear=not smooth and second >= costs.PROXIMAL_TRON_EPOCHS)
+    pace = _Pace(smooth, is_dear=second >= costs.PROXIMAL_TRON_EPOCHS)
     given = {name: options[name] for name in OF_ASCENT if name in options}
     ascent = sdca(dual, tol=tol, state=state, **given)
     above = 0  # rounds in turn with a value above that of w = 0, and no lower gap
@@ -151,7 +151,8 @@ class _Pace:
     def left(self, tol: float) -> float:
         """Return the epochs that are left; none while no rate is known, as of the first ones."""
         seen = min(len(self.gaps) - 1, self.window)
-        if seen < (costs.SEEN_EPOCHS if self.smooth else self.window):
+        few = costs.SEEN_EPOCHS if self.smooth and not self.is_dear else self.window
+        if seen < few:
             return 0.0
         return iterations_left(self.gaps, tol, seen) * sum(self.epochs[-seen:]) / seen
 
@@ -252,8 +253,10 @@ def _ends_by_newton(objective: Objective) -> bool:
     return by_newton < math.inf and (not workload.smooth or by_newton <= workload.tron_passes)
 
 
-def _second_epochs(workload: Workload) -> float:
-    """Foresee the time that the second method takes, in epochs."""
+def _second_epochs(workload: Workload, *, stepped: bool) -> float:
+    """Foresee the time that the second method takes, in epochs; much where the ascent has steps."""
+    if stepped:
+        return costs.PROXIMAL_TRON_EPOCHS
     if workload.smooth:
         passes = min(newton_from_here(workload, 1.0), workload.tron_passes)
         return passes / workload.epoch
@@ -287,6 +290,8 @@ def sdca_cost(workload: Workload) -> float:
         return costs.CORNER_EPOCHS * workload.digits * workload.epoch
     more = costs.EPOCHS_PER_RATIO * workload.row_ratio**costs.EPOCHS_POWER
     epochs = costs.SDCA_EPOCHS + more
+    if workload.jumps and workload.samples and workload.n_features > costs.LARGEST_HESSIAN:
+        epochs = min(epochs, costs.STEPPED_EPOCHS)
     return costs.SEEN_EPOCH_COST * workload.digits * epochs * workload.epoch
 
 

@@ -287,7 +287,7 @@ class _Watch:
             self.factor = min(max(gap / self.foretold, 0.1), 1e3)
 
 
-def _takes_steps(dual: Dual) -> bool:
+def takes_steps(dual: Dual) -> bool:
     """Return whether a slow ascent takes `conjugate_steps` in the place of a search.
 
     Dual variables with bounds stop a search at the first that any row meets. With a threshold the
@@ -317,7 +317,7 @@ def _way(dual: Dual, sigma: _Sigma) -> str:
     """
     if not sigma.search:
         return "sum"
-    if not _takes_steps(dual):
+    if not takes_steps(dual):
         return "search"
     if sigma.most[0] == 1.0:
         return "own steps"
@@ -356,7 +356,7 @@ def _quickened(dual: Dual, sigma: _Sigma, watch: _Watch) -> tuple[_Sigma, _Watch
     """
     objective = dual.objective
     apart = objective.engine.capabilities.workers > 1 and not objective.is_sample
-    alone = (dual.penalty.threshold and objective.loss.differentiable) or _takes_steps(dual)
+    alone = (dual.penalty.threshold and objective.loss.differentiable) or takes_steps(dual)
     if apart and alone and dual.come_near():
         return _Sigma("auto", *dual.shape()), _Watch(watch.tol)
     if not sigma.search:

@@ -150,7 +150,7 @@ FAULTS = [
     ),
     Fault(
         "a share of a change is measured by the gain of the whole",
-        "duals/dual.py",
+        "duals/along.py",
         "<= share * gain + slack",
         "<= gain + slack",
         "duals/test_penalty.py solvers/test_sdca_l1.py",

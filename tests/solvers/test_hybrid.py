@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
+from benchmarks.unseen.problems import raw_counts
 from daskglm.core.outcome import Reason
 from daskglm.solvers import costs, get_solver, hybrid
 from daskglm.solvers.workload import Workload
@@ -69,7 +70,7 @@ def test_an_ascent_goes_on_where_the_second_method_of_a_hinge_comes_to_rest(monk
         yield
 
     monkeypatch.setattr(hybrid, "_second", at_rest)
-    monkeypatch.setattr(hybrid, "_second_epochs", lambda _: costs.PROXIMAL_TRON_EPOCHS)
+    monkeypatch.setattr(hybrid, "_second_epochs", lambda *_, **__: costs.PROXIMAL_TRON_EPOCHS)
     monkeypatch.setattr(hybrid._Pace, "left", lambda self, tol: 1e9 if len(self.gaps) > 2 else 0.0)
     X, y = make_problem(300, 20)
     model = daskglm.fit(X, y, loss="hinge", solver="sdca", C=0.1, tol=1e-4, random_state=0)
@@ -92,3 +93,14 @@ def test_a_hinge_of_noise_alone_begins_above_zero_and_is_not_lost():
     assert report.converged
     assert report.solver == "sdca"
     assert report.passes < 500
+
+
+def test_a_squared_hinge_on_many_features_is_left_to_the_steps_of_its_ascent():
+    """TRON, to which it went after three epochs, took ten times the passes."""
+    X, y = raw_counts(6_000, 5)
+    how = {"loss": "squared_hinge", "random_state": 0}
+    report, tron = (daskglm.fit(X, y, **how, solver=s).report_ for s in ("auto", "tron"))
+    assert report.converged
+    assert report.solver == "sdca"
+    assert report.passes < 0.3 * tron.passes
+    assert report.objective == pytest.approx(tron.objective, rel=2e-6)

@@ -169,7 +169,7 @@ def without_steps(monkeypatch):
     They may come to rest before the gap is met.
     """
     module = importlib.import_module("daskglm.solvers.sdca")
-    monkeypatch.setattr(module, "_takes_steps", lambda dual: False)
+    monkeypatch.setattr(module, "takes_steps", lambda dual: False)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
