@@ -179,6 +179,7 @@ PROBLEMS = (
     Problem("rcv1_binary", None, "hinge", 1.0, SVC),
     Problem("news20_libsvm", None, "hinge", 1.0, SVC, one_against=True),
     Problem("raw-counts", 20_000, "hinge", 1.0, SVC),
+    Problem("raw-counts", 20_000, "squared_hinge", 1.0, LINEAR_SVC),
     Problem("topics-like", 100_000, "hinge", 1.0, SVC),
     Problem("long-dense", 300_000, "hinge", 1.0, SVC),
     Problem("kddcup99", None, "logistic", 1.0, LOGISTIC_DUAL),
