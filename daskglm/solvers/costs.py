@@ -139,7 +139,9 @@ SAMPLED_FACTORS, WHOLE_ROUNDS, SAMPLED_ROUNDS = 7.0, 4.0, 11.0
 # 0.0006 to 1.2 on nine of them (2026-11-25).
 SDCA_EPOCHS, EPOCHS_PER_RATIO, EPOCHS_POWER = 6.0, 6.0, 0.7
 # Most epochs of squared hinges with steps between them (see `core.dual_span`): the median of nine
-# on text, raw counts and drawn rows, which took 14 to 156 (2026-11-29).
+# on text, raw counts and drawn rows, which took 14 to 156. TRON took two to eight times what was
+# foreseen where that was more, and no more than that on dense rows whose spectrum decays, where it
+# was less (2026-11-29).
 STEPPED_EPOCHS = 50.0
 # Share of the rows that have curvature at the optimum of a loss that jumps: 195 generated squared
 # hinges of 0.4 to 2.2 rows for each feature took 0.56 of the time so, between 0.03 and 1.95 of it.
@@ -204,10 +206,9 @@ LONG_ASCENT, HOPELESS_EPOCHS = 100, 1000.0
 # Epochs in whose time a smooth loss would be finished by Hessians, with so many of them that cost
 # their passes in epochs; proximal points of a hinge take so many times that. Chosen.
 FINISH_STEPS, EPOCH_PASSES, PROXIMAL_FACTOR = 4.5, 1.5, 5.0
-# Epochs that the second method takes where the ascent has steps. Proximal points by TRON: hinges of
-# eight sets of text and tables took 190 to 5,600 passes so, where the ascent took 0.1 to 0.4 as
-# many epochs to its end, once 1.2 as many. TRON: seven squared hinges of text and raw counts took
-# 74 to 22,730 passes, and 14 to 156 epochs (2026-11-29).
+# Epochs that proximal points take by TRON: hinges of eight sets of text and tables took 190 to
+# 5,600 passes so, where the ascent took 0.1 to 0.4 as many epochs to its end, once 1.2 as many
+# (2026-11-29).
 PROXIMAL_TRON_EPOCHS = 3000.0
 # Epochs between which a rate of dual ascent is believed, at least, and the most that count; and
 # rounds that count where the second method is dear. Chosen.

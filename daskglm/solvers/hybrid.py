@@ -76,8 +76,12 @@ def sdca_then_newton(
     if state is not None and saved is None:
         return (yield from _second(dual, w, math.inf))[0] or Reason.NO_PROGRESS
 
-    second = _second_epochs(Workload.of(objective, tol), stepped=takes_steps(dual))
-    most = costs.MOST_SECOND if smooth else costs.MOST_HINGE
+    workload = Workload.of(objective, tol)
+    stepped = takes_steps(dual)
+    second, most = (
+        _second_epochs(workload, stepped=stepped),
+        _most_passes(workload, stepped=stepped),
+    )
     pace = _Pace(smooth, is_dear=second >= costs.PROXIMAL_TRON_EPOCHS)
     given = {name: options[name] for name in OF_ASCENT if name in options}
     ascent = sdca(dual, tol=tol, state=state, **given)
@@ -253,9 +257,20 @@ def _ends_by_newton(objective: Objective) -> bool:
     return by_newton < math.inf and (not workload.smooth or by_newton <= workload.tron_passes)
 
 
+def _most_passes(workload: Workload, *, stepped: bool) -> float:
+    """Return how many passes the second method may take: TRON those foreseen, if steps follow."""
+    if not workload.smooth:
+        return costs.MOST_HINGE
+    return workload.tron_passes if stepped else costs.MOST_SECOND
+
+
 def _second_epochs(workload: Workload, *, stepped: bool) -> float:
-    """Foresee the time that the second method takes, in epochs; much where the ascent has steps."""
-    if stepped:
+    """Foresee the time that the second method takes, in epochs.
+
+    Much if the ascent takes steps, unless TRON is foreseen to end before these do.
+    """
+    of_steps = costs.STEPPED_EPOCHS * workload.epoch
+    if stepped and workload.smooth and workload.tron_passes > of_steps:
         return costs.PROXIMAL_TRON_EPOCHS
     if workload.smooth:
         passes = min(newton_from_here(workload, 1.0), workload.tron_passes)

@@ -104,3 +104,16 @@ def test_a_squared_hinge_on_many_features_is_left_to_the_steps_of_its_ascent():
     assert report.solver == "sdca"
     assert report.passes < 0.3 * tron.passes
     assert report.objective == pytest.approx(tron.objective, rel=2e-6)
+
+
+def test_tron_takes_over_from_steps_where_it_is_foreseen_to_end_before():
+    """The ascent alone took 194 passes of such rows, whose spectrum decays."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 2100)) / np.arange(1, 2101)
+    y = X @ rng.normal(size=2100) + 0.3 * rng.normal(size=1500) > 0.0
+    how = {"loss": "squared_hinge", "C": 10.0, "random_state": 0, "solver": "sdca"}
+    report = daskglm.fit(X, y, **how).report_
+    alone = daskglm.fit(X, y, solver_options={"polish": False}, **how).report_
+    assert report.converged
+    assert report.solver == "sdca+tron"
+    assert report.passes < 0.6 * alone.passes
