@@ -77,11 +77,8 @@ def sdca_then_newton(
         return (yield from _second(dual, w, math.inf))[0] or Reason.NO_PROGRESS
 
     workload = Workload.of(objective, tol)
-    stepped = takes_steps(dual)
-    second, most = (
-        _second_epochs(workload, stepped=stepped),
-        _most_passes(workload, stepped=stepped),
-    )
+    second = _second_epochs(workload, stepped=takes_steps(dual))
+    most = _most_passes(workload, stepped=takes_steps(dual))
     pace = _Pace(smooth, is_dear=second >= costs.PROXIMAL_TRON_EPOCHS)
     given = {name: options[name] for name in OF_ASCENT if name in options}
     ascent = sdca(dual, tol=tol, state=state, **given)
@@ -305,7 +302,8 @@ def sdca_cost(workload: Workload) -> float:
         return costs.CORNER_EPOCHS * workload.digits * workload.epoch
     more = costs.EPOCHS_PER_RATIO * workload.row_ratio**costs.EPOCHS_POWER
     epochs = costs.SDCA_EPOCHS + more
-    if workload.jumps and workload.samples and workload.n_features > costs.LARGEST_HESSIAN:
+    stepped = workload.jumps and workload.samples and not workload.kinked  # see `takes_steps`
+    if stepped and workload.n_features > costs.LARGEST_HESSIAN:
         epochs = min(epochs, costs.STEPPED_EPOCHS)
     return costs.SEEN_EPOCH_COST * workload.digits * epochs * workload.epoch
 
