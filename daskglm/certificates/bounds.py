@@ -231,7 +231,7 @@ class ByConvexity(Bounds):
         convex = self.rounding.convex(
             *point.vectors, point.value, point.error, objective.intercept_radius, point.near
         )
-        return min(convex, point.value, point.excess)
+        return min(point.value, convex, point.excess)  # nan, far out, is never less than the first
 
     def _is_exact_fit(self, point: Point) -> bool:
         """Return whether rounding hides how well least squares without a penalty fit a point."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from daskglm.certificates.free import Free, Settled
-from daskglm.certificates.hessian_factor import FEW, UNIT, HessianFactor, Triangle
+from daskglm.certificates.hessian_factor import FAR_OUT, FEW, UNIT, HessianFactor, Triangle, length
 from daskglm.certificates.rounding import HIDDEN
 from daskglm.core.block_hessian import principal
 from daskglm.core.column_requests import ColumnGram
@@ -136,6 +136,7 @@ def of_hessian(objective: Objective, point: Point) -> FreeHessian | None:
     return FreeHessian(entries, factor, curvature, diagonal)
 
 
+@FAR_OUT
 def with_block(objective: Objective, point: Point, reach: float = 0.0) -> Point:
     """Return the point with the block of the Hessian there. Cost: 1 pass, 1 round.
 
@@ -315,6 +316,7 @@ def entry_errors(bounds: ByTangent, point: Point, entries: np.ndarray) -> np.nda
     return np.append(off, np.full(bounds.objective.size - len(off), constant))[entries]
 
 
+@FAR_OUT
 def settle(bounds: ByTangent, point: Point, wanted: float) -> Point:
     """Return the point with its block, or one with better coefficients in it.
 
@@ -330,17 +332,15 @@ def settle(bounds: ByTangent, point: Point, wanted: float) -> Point:
         if bounds.of(best) <= wanted or not known.factor.proves:
             break
         before, reach = now.gradient[known.entries], 0.0
-        with np.errstate(over="ignore", invalid="ignore"):
-            step, square = known.factor.step(before)
+        step, square = known.factor.step(before)
         proved = known.reach > 0.0 or math.isfinite(objective.loss.self_concordance)
         if proved and math.sqrt(square) <= rounding_error(objective, now, known, off):
             break  # rounding hides what a step would change
         w = now.w.copy()
-        with np.errstate(over="ignore", invalid="ignore"):
-            w[known.entries] += step
-            trial = objective.at(w, beside=now)
-            after = trial.gradient[known.entries]
-            steep = float(np.linalg.norm(after))
+        w[known.entries] += step
+        trial = objective.at(w, beside=now)
+        after = trial.gradient[known.entries]
+        steep = length(after)
         if not math.isfinite(trial.value + steep):
             break
         if math.isinf(objective.loss.self_concordance):
@@ -349,11 +349,9 @@ def settle(bounds: ByTangent, point: Point, wanted: float) -> Point:
             if not math.isfinite(reach):
                 break
         trial = with_block(objective, trial, reach)
-        with np.errstate(over="ignore", invalid="ignore"):
-            better = bounds.of(trial) < bounds.of(best)
-        if better:
+        if bounds.of(trial) < bounds.of(best):
             best = trial
-        if not steep < NEWTON_FALL * np.linalg.norm(before):
+        if not steep < NEWTON_FALL * length(before):
             break
         now = trial
     return best

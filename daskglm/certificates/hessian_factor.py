@@ -18,6 +18,8 @@ from daskglm.core.cross import Cross
 
 Hessian = np.ndarray | BlockHessian
 
+# For what bounds points, wherever it is asked from: far out, what has overflowed proves nothing.
+FAR_OUT = np.errstate(over="ignore", invalid="ignore")
 # Unit roundoff of float64.
 UNIT = 2.0**-53
 # Roundings of one term of a sum before it is added: of a root, a product, a slope.
@@ -210,7 +212,7 @@ class HessianFactor:
         return centred if centred.doubt < plain.doubt else plain
 
     @classmethod
-    @np.errstate(over="ignore", invalid="ignore")  # far out: what has overflowed proves nothing
+    @FAR_OUT
     def _of_dense(
         cls, hessian: np.ndarray, error: float, means: np.ndarray | None = None
     ) -> HessianFactor:

@@ -16,7 +16,14 @@ import numpy as np
 from daskglm.certificates.ball import Ball, widest
 from daskglm.certificates.constants import Constants
 from daskglm.certificates.far_columns import lost
-from daskglm.certificates.hessian_factor import FEW, UNIT, GradientError, HessianFactor, excess
+from daskglm.certificates.hessian_factor import (
+    FAR_OUT,
+    FEW,
+    UNIT,
+    GradientError,
+    HessianFactor,
+    excess,
+)
 from daskglm.core.column_requests import ColumnMoments
 from daskglm.core.device import to_host
 from daskglm.core.facts import DataSummary
@@ -394,6 +401,7 @@ class Rounding:
         return self.roundoff <= UNIT
 
     # ---- bounds
+    @FAR_OUT
     def features(self, gradient: Vector, error: GradientError) -> float:
         """Bound the norm of the exact gradient by the features, with the constants as they are.
 
@@ -453,6 +461,7 @@ class Rounding:
             return math.inf, 0.0  # as a class without weight has no best intercept
         return constants.cost(apart, slopes, off, ball.radius, farther)
 
+    @FAR_OUT
     def convex(
         self,
         w: Vector,

@@ -20,7 +20,7 @@ from daskglm.certificates.far_columns import apart as apart_from_means
 from daskglm.certificates.far_columns import are_far
 from daskglm.certificates.far_columns import centred as centred_rows
 from daskglm.certificates.free import Free, Settled
-from daskglm.certificates.hessian_factor import FEW, UNIT, GradientError
+from daskglm.certificates.hessian_factor import FAR_OUT, FEW, UNIT, GradientError
 from daskglm.certificates.lower_bound import Tangent, largest_norm, lower_bound
 from daskglm.certificates.rounding import EXACT, RANDOM_SIGNS, Rounding
 
@@ -53,6 +53,7 @@ class ByTangent(Bounds):
         """Return what the driver calls to bound the points of one solve."""
         return Certificate(self, tol) if self.is_local else TangentCertificate(self, tol)
 
+    @FAR_OUT
     def of(self, point: Point) -> float:
         """Bound the distance of a point's value from the optimum; nan where nothing is proved.
 
@@ -93,6 +94,7 @@ class ByTangent(Bounds):
             return self._hides_rates(point, tol * point.value)
         return self.rounding.squares is None and self.free.hides(point, tol * point.value)
 
+    @FAR_OUT
     def by_tangent(self, point: Point, error: GradientError) -> float:
         """Bound the distance of a point's value from the optimum by its tangent.
 
@@ -139,11 +141,10 @@ class ByTangent(Bounds):
         d = self.objective.n_features
         features, gradient = point.w[:d], point.gradient[:d]
         curvature = self.penalty.counted_curvature
-        with np.errstate(over="ignore", invalid="ignore"):
-            value = point.value - self.penalty.kinks.value(point.w)
-            if self.penalty.has_counted_curvature:
-                value -= 0.5 * float(curvature @ features**2)
-                gradient = gradient - curvature * features
+        value = point.value - self.penalty.kinks.value(point.w)
+        if self.penalty.has_counted_curvature:
+            value -= 0.5 * float(curvature @ features**2)
+            gradient = gradient - curvature * features
         if not (math.isfinite(value) and np.isfinite(gradient).all()):
             return math.inf
 

@@ -48,22 +48,23 @@ def column_gram(asked: Asked[ColumnGram]) -> Totals:
 
     def work(pieces: list[Piece]) -> Totals:
         gram = np.zeros((size, size))
-        for i, lo, hi in pieces:
-            cache = caches[i]
-            is_dense = isinstance(cache.rows, np.ndarray)
-            step = min(dense, MOST) if is_dense else MOST
-            for first in range(lo, hi, step):
-                run = slice(first, min(first + step, hi))
-                bent = _curvatures(problem, request, cache, run)
-                rows = rows_between(cache.rows, run.start, run.stop)
-                rows = rows if is_dense else matrix_of(rows, asked.n_features)
-                if isinstance(rows, np.ndarray):
-                    part = np.ones((len(bent), size))
-                    part[:, :-1] = rows[:, request.columns]
-                    gram += part.T @ (part * bent[:, None])
-                else:
-                    some = _taken(rows, place, size)
-                    gram += (some.T @ some.multiply(bent[:, None]).tocsr()).toarray()
+        with np.errstate(over="ignore", invalid="ignore"):  # far out
+            for i, lo, hi in pieces:
+                cache = caches[i]
+                is_dense = isinstance(cache.rows, np.ndarray)
+                step = min(dense, MOST) if is_dense else MOST
+                for first in range(lo, hi, step):
+                    run = slice(first, min(first + step, hi))
+                    bent = _curvatures(problem, request, cache, run)
+                    rows = rows_between(cache.rows, run.start, run.stop)
+                    rows = rows if is_dense else matrix_of(rows, asked.n_features)
+                    if isinstance(rows, np.ndarray):
+                        part = np.ones((len(bent), size))
+                        part[:, :-1] = rows[:, request.columns]
+                        gram += part.T @ (part * bent[:, None])
+                    else:
+                        some = _taken(rows, place, size)
+                        gram += (some.T @ some.multiply(bent[:, None]).tocsr()).toarray()
         return {"gram": gram}
 
     return {**asked.each(work), "rows": asked.facts.n_rows}

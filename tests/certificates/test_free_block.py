@@ -182,6 +182,40 @@ def check_points(seed):
     return found
 
 
+def check_far_points(seed):
+    """Bound points where sums overflow; return whether each bound is more than a value.
+
+    None may be below what the point's value is above that at the origin, and nothing may warn.
+    """
+    problem, config = draw(seed)
+    rng, d, found = np.random.default_rng(seed), problem.X.shape[1], []
+    problem.X = problem.X * np.float64(10) ** (rng.uniform(-140, 140) * (rng.random() < 0.5))
+    given = problem.weight, problem.offset, config.penalty
+    problem = Reference(problem.name, problem.X, problem.y, config.C, config.fit_intercept, *given)
+    for objective in objectives(problem, config):
+        zero = objective.origin
+        at_origin = problem.value(zero[:d], float(zero[d:].sum()))
+        for _ in range(8):
+            move = np.append(rng.standard_normal(d), zero[d:] * 0.0)
+            most = np.abs(problem.dense @ move[:d]).max() or 1
+            # where exponentials nearly overflow, and squares
+            size = rng.uniform(300, 720) if rng.random() < 0.7 else 10 ** rng.uniform(60, 156)
+            with np.errstate(over="ignore", invalid="ignore"):  # as where solvers evaluate
+                point = objective.at(zero + move * float(size / most))
+            if not (math.isfinite(point.value) and free_block.can_settle(objective.bounds, point)):
+                continue
+            reach = 1.0 if math.isinf(problem.loss.self_concordance) else 0.0
+            known = free_block.with_block(objective, point, reach)
+            for each in (known, free_block.settle(objective.bounds, point, 0.0)):
+                bound, b = objective.bounds.of(each), float(each.w[d:].sum())
+                if math.isfinite(bound):
+                    above = problem.value(each.w[:d], b) - at_origin
+                    off = problem.noise(each.w[:d], b)
+                    assert above <= bound * (1 + 1e-6) + off, f"seed {seed}: bound {bound:.3e}"
+                found.append(bound < 0.5 * each.value)
+    return found
+
+
 @pytest.mark.parametrize("first", first_by_default([0, 40]))
 def test_the_bound_of_a_hard_problem_is_not_below_the_truth(first, without_hessians):
     found = [check_fit(seed) for seed in range(first, first + 40)]
@@ -195,9 +229,15 @@ def test_bounds_of_any_points_are_not_below_the_truth():
     assert np.mean(found) > 0.3
 
 
-@pytest.mark.parametrize("seed", [501669, 226382965])
+@pytest.mark.parametrize("seed", [501669, 226382965, 146270279])
 def test_points_that_once_failed(seed):
     check_points(seed)
+
+
+def test_bounds_far_out_are_right_and_overflow_without_a_warning():
+    found = [near for seed in range(100) for near in check_far_points(seed)]
+    assert len(found) > 400
+    assert any(found)
 
 
 @of_the_commit_or(range(1000, 2000), 50)

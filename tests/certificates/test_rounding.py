@@ -439,6 +439,20 @@ def test_a_small_objective_that_is_no_rounding_is_bounded():
     assert report.objective == pytest.approx(0.5 * 500e-18, rel=0.2)
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e100])
+def test_a_bound_far_out_is_the_value_without_a_warning(scale):
+    rng = np.random.default_rng(0)
+    X = scale * (3.0 + rng.random((60, 2)))
+    objective = whole_objective(X, rng.poisson(2.0, 60).astype(float), "poisson")
+    objective.bounds.survey()
+    for margin in (350.0, 500.0, 700.0):
+        point = objective.at(np.array([margin / (8.0 * scale)] * 2 + [0.0]), gram=True)
+        assert math.isfinite(point.value)
+        assert objective.bounds.of(point) == point.value
+        assert not objective.bounds.nominal(point) < point.value
+    objective.engine.close()
+
+
 @pytest.mark.parametrize("storage", ["dense", "csr"])
 def test_a_term_goes_through_the_additions_of_all_blocks_of_a_thread(storage):
     rng = np.random.default_rng(0)

@@ -55,6 +55,18 @@ def test_no_columns_leave_the_intercept():
     shard.close()
 
 
+@pytest.mark.parametrize("storage", ["dense", "csr"])
+def test_a_hessian_that_overflows_in_threads_is_infinite_without_a_warning(storage, monkeypatch):
+    monkeypatch.setattr("daskglm.worker.pieces.INLINE_WORK", 0)
+    X, y, *_ = draw(storage)
+    poisson = Problem(find("poisson").ref)
+    w = np.append(np.zeros(12), 600.0)
+    shard = Shard(blocks_of(X * 1e145, y), 2)
+    reply = shard.answer(poisson, ColumnGram((3, w), COLUMNS))
+    assert np.isinf(np.diagonal(reply["gram"])[:-1]).all()
+    shard.close()
+
+
 def test_a_reach_is_refused_for_other_losses():
     with pytest.raises(ValueError, match="reach=0.1, but the curvature of 'logistic'"):
         Shard([], 1).answer(PROBLEM, ColumnGram((3, W), COLUMNS, 0.1))
