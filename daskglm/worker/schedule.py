@@ -70,6 +70,12 @@ class Slice(NamedTuple):
         return listed, 0, len(listed), bucket, self.key, begin, end
 
 
+# Least stored values of a thread's rows, where a row counts as so many, and that is so many more for
+# each feature: threads wait for each other two or three times an epoch, 0.15 ms of 2 threads, each
+# has a copy of the shared vector, and they take up to 1.4 times the epochs. Of 28 drawn problems
+# those of fewer took 0.4 to 0.9 of the time with one thread, the others 0.8 to 1.6 (2 threads beside
+# another program, 2026-11-29).
+ROW_VALUES, WAIT_VALUES, COPIED_VALUES = 30, 1 << 18, 1 << 6
 # Least stored values of a thread's rows where some are passed over: threads wait for each other,
 # add up their changes, and take 1.3 to 1.4 times the epochs. By hinges on 1.3 to 2 million values
 # two threads took 1.1 to 1.5 times the time of one, on 4 million 0.8 (2026-11-29).
@@ -131,9 +137,16 @@ def _pin(cpus: Iterable[int]) -> None:
 
 def threads_for(plan: SDCAConfig, facts: Sequence[DataSummary], most: int) -> int:
     """Return the threads, up to `most`, that are worth it where a plan names no number of parts."""
-    if plan.partitions or plan.nodes or plan.partitioning == "wild" or not plan.shrink:
+    if plan.partitions or plan.nodes or plan.partitioning == "wild":
         return most
-    return min(most, max(sum(part.nonzeros for part in facts) // THREAD_VALUES, 1))
+    values = sum(part.nonzeros for part in facts)
+    rows = sum(part.n_rows for part in facts)
+    copied = max((part.n_features or 0 for part in facts), default=0)
+    least = WAIT_VALUES + COPIED_VALUES * copied
+    worth = min((values + ROW_VALUES * rows) // least, most)
+    if plan.shrink:
+        worth = min(worth, values // THREAD_VALUES)
+    return int(max(worth, 1))
 
 
 def groups_of(

@@ -78,19 +78,28 @@ def test_every_row_is_assigned_once(blocks, partitions, bucket, partitioning, sh
     assert topology.LINE_BYTES == 64
 
 
-def test_few_values_that_may_be_passed_over_are_of_one_thread():
+def test_few_values_are_of_one_thread():
     from daskglm.core.facts import DataSummary
     from daskglm.core.requests import SDCAConfig
 
-    def threads(values, **plan):
-        facts = [DataSummary(n_rows=1000, nonzeros=values // 2)] * 2
+    def threads(values, features=10, rows=1000, **plan):
+        facts = [DataSummary(n_rows=rows, n_features=features, nonzeros=values // 2)] * 2
         return schedule.threads_for(SDCAConfig(**plan), facts, 4)
 
+    # of rows that may be passed over
     few, many = schedule.THREAD_VALUES, 100 * schedule.THREAD_VALUES
     assert (threads(few, shrink=True), threads(many, shrink=True)) == (1, 4)
     assert threads(3 * few, shrink=True) == 3
-    for asked in ({}, {"partitions": 3}, {"nodes": 2}, {"partitioning": "wild"}):
-        assert threads(few, shrink=bool(asked), **asked) == 4
+
+    # of others, of which each has work of its own
+    wait = schedule.WAIT_VALUES
+    assert (threads(wait), threads(3 * wait), threads(100 * wait)) == (1, 3, 4)
+    assert threads(wait, rows=2 * wait // schedule.ROW_VALUES) == 4
+    # beside the copies of the shared vector
+    assert threads(3 * wait, features=wait // schedule.COPIED_VALUES) == 1
+
+    for asked in ({"partitions": 3}, {"nodes": 2}, {"partitioning": "wild"}):
+        assert threads(wait, shrink=bool(asked), **asked) == 4
 
 
 def test_blocks_are_visited_in_turns():
