@@ -109,7 +109,8 @@ def sdca_then_newton(
         if allowed and (lost or left > patience * second):
             passes = min(max(costs.SECOND_PER_EPOCH * left, costs.LEAST_SECOND), most)
             best = min(filter(None, (reached, point)), key=lambda known: known.value)
-            reason, reached = yield from _second(dual, best.w, math.inf if lost else passes)
+            passes = math.inf if lost else passes
+            reason, reached = yield from _second(dual, best.w, passes, near=_is_near(dual, best))
             if reason is not None and (lost or not pace.is_dear):
                 return reason
             # it took more than the epochs it was to save, or proximal points by TRON came to rest
@@ -190,9 +191,9 @@ def tron_then_newton(
             return reason or Reason.NO_PROGRESS
         # steps from a point that is not near turn rows on and off where curvature jumps
         w = objective.origin if objective.loss.jumps else last.w
-    changes: dict[str, Any] = {"by": "newton", "resume": lambda: {"by_newton": True}}
     steps = newton(objective, w, tol=tol)
-    reason, _ = yield from _up_to(math.inf, objective, steps, **changes)
+    resume = {"by_newton": True}
+    reason, _ = yield from _up_to(math.inf, objective, steps, "newton", resume=lambda: resume)
     return reason or Reason.NO_PROGRESS
 
 
@@ -203,47 +204,70 @@ def lbfgs_or_blocks(objective: Objective, w: np.ndarray, **state: Any) -> Iterat
 
 
 def _up_to(
-    passes: float, objective: Objective, iterates: Iterates, **changes: Any
+    passes: float, objective: Objective, iterates: Iterates, by: str = "", **changes: Any
 ) -> Generator[Iterate, None, tuple[Reason | None, Point | None]]:
     """Pass on a solver's iterates, with `changes`, until it ends or has taken this many passes.
+
+    `by` is its name, unless it tells itself who made an iterate.
 
     Returns why it ended, None if it did not, and the last point.
     """
     start, last = objective.passes, None
     while objective.passes - start < passes:
         try:
-            iterate = replace(next(iterates), **changes)
+            iterate = next(iterates)
         except StopIteration as end:
             return end.value, last
         last = iterate.point
+        iterate = replace(iterate, **changes, by=iterate.by or by)
         yield iterate
     iterates.close()
     return None, last
 
 
 def _second(
-    dual: Dual, w: np.ndarray, passes: float
+    dual: Dual, w: np.ndarray, passes: float, *, near: bool = True
 ) -> Generator[Iterate, None, tuple[Reason | None, Point | None]]:
-    """Finish an ascent by Newton's method, or TRON.
+    """Finish an ascent by Newton's method, or by TRON and that.
 
-    Returns why it ended, None if it needs more passes, and the last point.
+    Unless w is `near`, a steeper objective there than at the best point that was evaluated tells
+    that w is too far out to begin at. Returns why the method ended, None if it needs more passes,
+    and the last point.
     """
     objective = dual.objective  # of rows that may have come to this process
-    name, solver = ("newton", newton) if _ends_by_newton(objective) else ("tron", tron)
+    by_newton = _ends_by_newton(objective)
+    name = "newton" if by_newton else "tron"
     if not objective.loss.differentiable:
         steps = proximal_points(dual)
-        return (yield from _up_to(passes, objective, steps, by=name))
+        return (yield from _up_to(passes, objective, steps, name))
 
-    changes: dict[str, Any] = {"by": name, "resume": lambda: {"state": {}}}
-    steps = solver(objective, w)
+    def begin(w: np.ndarray) -> Iterates:
+        return newton(objective, w) if by_newton else tron_then_newton(objective, w, automatic=True)
+
+    steps = begin(w)
     first = next(steps)
     # values of an ascent are estimates: if its point is above the best one evaluated, which at
     # first is w = 0, the method begins there
-    if not first.point.value <= dual.value:
+    far = not first.point.value <= dual.value
+    if not (far or near):
+        far = first.point.gradient_norm > objective.at(dual.kept).gradient_norm
+    if far:
         steps.close()
-        steps = solver(objective, dual.kept)
+        steps = begin(dual.kept)
         first = next(steps)
-    return (yield from _up_to(passes, objective, bounded(lambda: dual, first, steps), **changes))
+    steps = bounded(lambda: dual, first, steps)
+    return (yield from _up_to(passes, objective, steps, name, resume=lambda: {"state": {}}))
+
+
+def _is_near(dual: Dual, point: Point) -> bool:
+    """Return whether an ascent's point, by its gap, is where Newton's steps converge, or all are.
+
+    Those of least squares do from everywhere. Of losses that jump it is not known to matter.
+    """
+    loss, gap = dual.objective.loss, point.gap
+    if loss.is_quadratic or loss.jumps or gap is None or not math.isfinite(dual.at_zero):
+        return True
+    return gap <= costs.NEAR_GAP * (dual.at_zero - point.value + gap)
 
 
 def _ends_by_newton(objective: Objective) -> bool:
