@@ -75,19 +75,18 @@ def test_the_end_of_the_levels_is_not_left():
 def test_an_l1_part_that_keeps_many_coefficients_takes_fewer_passes(monkeypatch):
     # as of larger sets of features, whose Hessians are not formed
     monkeypatch.setattr(kinked_steps, "MOST_FORMED", 0)
-    rng = np.random.default_rng(0)
-    X = scipy.sparse.random(800, 2000, 0.02, format="csr", random_state=1)
-    y = np.where(X @ rng.standard_normal(2000) + 0.5 * rng.standard_normal(800) > 0, 1.0, -1.0)
-    C = 1.0 / (0.05 * np.abs(X.T @ y).max())
 
-    def fit():
-        return daskglm.fit(X, y, loss="hinge", C=C, l1_ratio=1.0, tol=1e-4)
+    def passes(rule, seed):
+        monkeypatch.setattr(proximal_point, "ByRates", rule)
+        rng = np.random.default_rng(seed)
+        X = scipy.sparse.random(200, 500, 0.05, format="csr", random_state=seed + 1)
+        y = np.where(X @ rng.standard_normal(500) + 0.5 * rng.standard_normal(200) > 0, 1.0, -1.0)
+        C = 1.0 / (0.05 * np.abs(X.T @ y).max())
+        found = daskglm.fit(X, y, loss="hinge", C=C, l1_ratio=1.0, tol=1e-4)
+        assert found.report_.converged
+        assert (found.coef_ != 0.0).sum() > 100
+        return found.report_.passes
 
-    by_rates = fit()
-    assert by_rates.report_.converged
-    assert (by_rates.coef_ != 0.0).sum() > 300
-    monkeypatch.setattr(proximal_point, "ByRates", ByIterations)
-    by_iterations = fit()
-    assert by_rates.report_.objective == pytest.approx(by_iterations.report_.objective, rel=2e-4)
-    # 0.925 on one kind of processor, below 0.9 on another: paths of 50,000 passes part by rounding
-    assert by_rates.report_.passes < 0.97 * by_iterations.report_.passes
+    # a path of 10,000 passes parts by rounding: single ratios were 0.3 to 1.5, their mean 0.58
+    ratios = [passes(ByRates, seed) / passes(ByIterations, seed) for seed in range(4)]
+    assert np.exp(np.mean(np.log(ratios))) < 0.9
