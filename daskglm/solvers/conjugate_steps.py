@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from daskglm.core.dual_span import KEPT_STEPS, MOST_ERRORS, ROUNDING
+from daskglm.core.dual_span import KEPT_STEPS, MOST_ERRORS, RISE
 from daskglm.duals import along
 from daskglm.duals.dual import Dual
 
@@ -25,7 +25,7 @@ class ConjugateSteps:
             dual.commit(share)
             return
         if dual.steps or groups > 1.0:
-            least = ROUNDING * float(dual.v @ dual.v)
+            least = RISE * float(dual.v @ dual.v)
             errors = self.errors[: len(dual.steps)]
             error = span.climb(share, errors, least, partial(along.move, dual, share))
         forgets = error > MOST_ERRORS

@@ -215,6 +215,11 @@ FINISH_STEPS, EPOCH_PASSES, PROXIMAL_FACTOR = 4.5, 1.5, 5.0
 # 5,600 passes so, where the ascent took 0.1 to 0.4 as many epochs to its end, once 1.2 as many
 # (2026-11-29).
 PROXIMAL_TRON_EPOCHS = 3000.0
+# Rows for each feature up to which ascents on losses with corners take steps, however few features
+# there are: with nearly as many rows within corners as features proximal points by Newton's method
+# came to rest unproved, 1,175 x 446 at a gap of 9e4, or took seconds, where such steps end in 0.05
+# to 1 s; with more rows Newton's method is faster (60 drawn hinges, 2026-11-29).
+FEW_ROWS = 4.0
 # Epochs between which a rate of dual ascent is believed, at least, and the most that count; and
 # rounds that count where the second method is dear. Chosen.
 SEEN_EPOCHS, RATE_WINDOW, SURE_WINDOW = 3, 5, 40

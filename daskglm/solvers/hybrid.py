@@ -111,10 +111,10 @@ def sdca_then_newton(
             best = min(filter(None, (reached, point)), key=lambda known: known.value)
             passes = math.inf if lost else passes
             reason, reached = yield from _second(dual, best.w, passes, near=_is_near(dual, best))
-            if reason is not None and (lost or not pace.is_dear):
+            if reason is not None and smooth and (lost or not pace.is_dear):
                 return reason
-            # it took more than the epochs it was to save, or proximal points by TRON came to rest
-            # where the ascent had only paused: that resumes from where it was
+            # it took more than the epochs it was to save, or proximal points came to rest where the
+            # ascent had only paused: that resumes from where it was
             allowed, again = False, smooth
 
 
@@ -291,7 +291,7 @@ def _second_epochs(workload: Workload, *, stepped: bool) -> float:
     Much if the ascent takes steps, unless TRON is foreseen to end before these do.
     """
     of_steps = costs.STEPPED_EPOCHS * workload.epoch
-    if stepped and workload.smooth and workload.tron_passes > of_steps:
+    if stepped and (not workload.smooth or workload.tron_passes > of_steps):
         return costs.PROXIMAL_TRON_EPOCHS
     if workload.smooth:
         passes = min(newton_from_here(workload, 1.0), workload.tron_passes)

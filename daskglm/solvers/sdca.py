@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from daskglm.core.arguments import check_choice, check_flag, check_whole, shown
-from daskglm.core.dual_span import EPOCHS_A_STEP, LONGEST
+from daskglm.core.dual_span import EPOCHS_A_STEP, LONGEST, RISE
 from daskglm.core.outcome import Reason
 from daskglm.core.requests import DualSpan, SDCAConfig, Totals
 from daskglm.duals import along
@@ -114,7 +114,7 @@ def sdca(
         if way == "steps":
             steps.take(dual, sigma.most[0])
         elif way == "search":
-            dual.commit(*_search(dual), keep=1)
+            dual.commit(*_search(dual, sigma.most[0]), keep=1)
         else:
             dual.commit(share)
         before = point.w if stop == "model-change" else None  # else the vector can be freed
@@ -295,15 +295,18 @@ def takes_steps(dual: Dual) -> bool:
     """
     objective, loss = dual.objective, dual.objective.loss
     host = objective.engine.capabilities.device == "cpu" and dual.plan.partitioning != "wild"
-    bounded = loss.jumps or not loss.differentiable
-    return host and bounded and _is_wide(objective) and not dual.penalty.threshold
+    if loss.differentiable:
+        bounded = loss.jumps and _is_wide(objective)
+    else:
+        few = objective.engine.facts.n_rows <= costs.FEW_ROWS * objective.n_features
+        bounded = few or _is_wide(objective)
+    return host and bounded and not dual.penalty.threshold
 
 
 def _is_wide(objective: Objective) -> bool:
     """Return whether features are more than a Hessian is formed for.
 
-    Of fewer Newton's method takes over where the ascent is slow: on 246 small problems steps before
-    it saved no passes, and proximal points came to rest more often (2026-11-29).
+    Of fewer Newton's method takes over where the ascent is slow.
     """
     return objective.n_features > costs.LARGEST_HESSIAN
 
@@ -328,7 +331,8 @@ def _way(dual: Dual, sigma: _Sigma) -> str:
 def _next_plan(dual: Dual, sigma: _Sigma, way: str, local_epochs: int | None) -> SDCAConfig:
     """Return how the next round is to go: a slow ascent has more epochs."""
     objective, alone = dual.objective, sigma.search and sigma.most[0] == 1.0
-    slow = _is_wide(objective) and not objective.loss.differentiable and local_epochs is None
+    slow = not objective.loss.differentiable and local_epochs is None
+    slow = slow and (_is_wide(objective) or takes_steps(dual))
     epochs = dual.plan.epochs
     if slow and way == "steps":
         epochs = EPOCHS_A_STEP
@@ -364,11 +368,15 @@ def _quickened(dual: Dual, sigma: _Sigma, watch: _Watch) -> tuple[_Sigma, _Watch
     return sigma, watch
 
 
-def _search(dual: Dual) -> tuple[float, float]:
+def _search(dual: Dual, groups: float) -> tuple[float, float]:
     """Find the multiples of the last change and of the previous step that maximise the dual.
 
-    This is damped Newton in two numbers, each at most `LONGEST`.
+    This is damped Newton in two numbers, each at most `LONGEST`. Where rounding hides the dual
+    along the change it is the change divided by its groups, each of which alone lifts the dual.
     """
+    change = dual.change
+    if float(change @ change) <= RISE * float(dual.v @ dual.v):
+        return 1.0 / groups, 0.0
     damping = np.array([1.0, 0.5, 0.2, 0.05, 0.01])
     steps = along.FIRST_STEPS
     values, slopes, hessians = along.line(dual, steps)

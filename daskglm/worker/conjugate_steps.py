@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.core.dual_span import KEPT_STEPS, MOST_ERRORS, ROUNDING, Span, rise
+from daskglm.core.dual_span import KEPT_STEPS, MOST_ERRORS, RISE, Span, rise
 from daskglm.core.requests import DualStateRef
 from daskglm.kernels import coordinate_ascent as kernels
 from daskglm.kernels.records import read_only
@@ -148,7 +148,7 @@ class OwnSteps:
                 found = {"change": change, "slopes": slopes}
                 return rise(state, self.start, vectors[0], 1.0, found)
 
-            error = span.climb(1.0, self.errors, ROUNDING * float(u @ u), move)
+            error = span.climb(1.0, self.errors, RISE * float(u @ u), move)
             self.drift += error
             np.add(self.start, change, out=u)
         forgets = error > MOST_ERRORS

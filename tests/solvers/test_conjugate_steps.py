@@ -1,5 +1,7 @@
 """Steps of conjugate gradients after epochs: they keep bounds, and the dual rises."""
 
+import sys
+
 import dask.array as da
 import numpy as np
 import pandas as pd
@@ -278,3 +280,29 @@ def test_parts_that_are_read_at_once_take_their_own_steps(monkeypatch):
     assert read.objective == pytest.approx(here.objective, rel=2e-6)
     assert read.passes < 1.5 * here.passes
     assert len(reads) < 0.4 * read.passes
+
+
+@pytest.mark.parametrize("steps", [False, True])
+@pytest.mark.parametrize(("rows", "features"), [(150, 120), (300, 260)])
+def test_rounding_of_slopes_does_not_bring_an_ascent_to_rest(rows, features, steps, monkeypatch):
+    """Multiples of changes by slopes that were rounding left gaps of 2e-6 to 2e-5."""
+    monkeypatch.setattr(sys.modules["daskglm.solvers.sdca"], "takes_steps", lambda dual: steps)
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((rows, features))
+    y = np.where(rng.random(rows) < 0.5, 1.0, -1.0)
+    fit = {"loss": "hinge", "C": 10.0, "fit_intercept": False, "tol": 1e-7, "max_iter": 2000}
+    options = {"polish": False, "threads": 1}
+    report = daskglm.fit(X, y, solver="sdca", solver_options=options, random_state=0, **fit).report_
+    assert report.converged
+    assert report.passes < 700
+
+
+@pytest.mark.parametrize(("rows", "stepped"), [(240, True), (600, False)])
+def test_few_rows_are_left_to_steps(rows, stepped):
+    """Proximal points by Newton's method came to rest, unproved, or took seconds."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((rows, 120))
+    y = np.where(rng.random(rows) < 0.5, 1.0, -1.0)
+    report = daskglm.fit(X, y, loss="hinge", C=10.0, fit_intercept=False, random_state=0).report_
+    assert report.converged
+    assert report.solver == ("sdca" if stepped else "sdca+newton")
