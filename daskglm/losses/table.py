@@ -152,7 +152,7 @@ def loss_of(ref: LossRef) -> Loss:
 
     Raises ValueError for an unknown loss.
     """
-    if ref.name not in LOSSES | JOINT_LOSSES and ref.module:
+    if ref.name not in LOSSES and ref.name not in JOINT_LOSSES and ref.module:
         try:
             importlib.import_module(ref.module)
         except ImportError as error:
@@ -160,10 +160,9 @@ def loss_of(ref: LossRef) -> Loss:
                 f"loss {ref.name!r}: this worker cannot import {ref.module!r}, which defines it "
                 f"({error}). Install that module on all workers, or send it by client.upload_file"
             ) from error
-    every = LOSSES | JOINT_LOSSES
-    if ref.name not in every:
+    known = JOINT_LOSSES.get(ref.name) or LOSSES.get(ref.name)
+    if known is None:
         raise ValueError(f"loss {ref.name!r} is not one of {sorted(LOSSES)}")
-    known = every[ref.name]
     if (known.p1, known.p2) == (ref.p1, ref.p2):
         return known
     found = known if known.at is None else known.at(ref.p1)

@@ -334,7 +334,9 @@ def _next_plan(dual: Dual, sigma: _Sigma, way: str, local_epochs: int | None) ->
         epochs = EPOCHS_A_STEP
     elif slow and alone:
         epochs = SLOW_EPOCHS
-    return replace(dual.plan, steps=way == "own steps", epochs=epochs)
+    plan, steps = dual.plan, way == "own steps"
+    same = (plan.steps, plan.epochs) == (steps, epochs)
+    return plan if same else replace(plan, steps=steps, epochs=epochs)
 
 
 def _estimates(dual: Dual, totals: Totals) -> tuple[float, float]:
