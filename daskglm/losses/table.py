@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -163,12 +164,16 @@ def loss_of(ref: LossRef) -> Loss:
     known = JOINT_LOSSES.get(ref.name) or LOSSES.get(ref.name)
     if known is None:
         raise ValueError(f"loss {ref.name!r} is not one of {sorted(LOSSES)}")
-    if (known.p1, known.p2) == (ref.p1, ref.p2):
-        return known
-    found = known if known.at is None else known.at(ref.p1)
+    return known if (known.p1, known.p2) == (ref.p1, ref.p2) else _at(known, ref.p1, ref.p2)
+
+
+@lru_cache(maxsize=64)  # each request of a fit asks
+def _at(known: Loss, p1: float, p2: float) -> Loss:
+    """Return a loss with these parameters."""
+    found = known if known.at is None else known.at(p1)
     if known.at_exponent is not None:
-        return known.at_exponent(found, ref.p2)
-    return replace(found, p1=ref.p1, p2=ref.p2)
+        return known.at_exponent(found, p2)
+    return replace(found, p1=p1, p2=p2)
 
 
 def loss_of_family(family: Any, link: Any = "auto") -> Loss:
