@@ -294,7 +294,7 @@ class Softmax(Margins):
         slopes = along.T @ (self.basis @ point.gradient[self.n_features :])
         constants, off = objective.rounding.constants, point.error.slopes + point.error.adding
         assert isinstance(constants, Intercepts)
-        return replace(point, near=constants.near(hessian, slopes, off))
+        return point.with_near(constants.near(hessian, slopes, off))
 
     def best_constants(self, objective: Objective, point: Point) -> Point:
         """Evaluate the same coefficients with the intercepts that fit them best.
