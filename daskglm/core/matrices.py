@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 # Rows of a block: one of 128 x 128 numbers and its transpose fit into the second-level cache.
@@ -28,6 +30,13 @@ def mirror_upper(matrix: np.ndarray) -> None:
 
         block = matrix[start:stop, start:stop]
         np.copyto(block, block.T, where=BELOW[: stop - start, : stop - start])
+
+
+@lru_cache(maxsize=4)  # NumPy makes a matrix of flags to find them, at each Hessian of a solve
+def pairs_of(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first and the second of each pair of so many numbers, row after row."""
+    first, second = np.triu_indices(count, 1)
+    return first, second
 
 
 def in_c_order(values: np.ndarray) -> np.ndarray:
