@@ -164,7 +164,9 @@ def loss_of(ref: LossRef) -> Loss:
     known = JOINT_LOSSES.get(ref.name) or LOSSES.get(ref.name)
     if known is None:
         raise ValueError(f"loss {ref.name!r} is not one of {sorted(LOSSES)}")
-    return known if (known.p1, known.p2) == (ref.p1, ref.p2) else _at(known, ref.p1, ref.p2)
+    if (known.p1, known.p2) == (ref.p1, ref.p2):
+        return known
+    return _at(known, ref.p1, ref.p2)
 
 
 @lru_cache(maxsize=64)  # each request of a fit asks
