@@ -79,7 +79,7 @@ class Free:
         Where there is nothing of that kind it is the same point, whose bounds are known.
         """
         held = self.objective.size == self.objective.n_features and self.objective.penalty.is_held
-        return point if held else replace(point, near=0.0)
+        return point if held else point.with_near(0.0)
 
     def _exact(self, point: Point) -> float:
         """Return the bound of exact arithmetic."""
@@ -143,7 +143,7 @@ class FreeOutputs(Free):
         round without a Hessian.
         """
         bounds, known = self.bounds, point.hessian is not None
-        nominal = bounds.nominal(point if known else replace(point, near=0.0))
+        nominal = bounds.nominal(point if known else point.with_near(0.0))
         if not (known or nominal <= wanted):
             return False
         bound = bounds.of(bounds.with_near_constants(point))

@@ -7,7 +7,6 @@ tangent wants its conjugate, see `lower_bound`. `docs/certificates.md` has the p
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -82,7 +81,7 @@ class ByTangent(Bounds):
         Coefficients that nothing holds, of whose Hessian nothing is known, count as the best ones.
         """
         unknown = self.free.is_unknown(point)
-        return self.by_tangent(replace(point, near=0.0) if unknown else point, EXACT)
+        return self.by_tangent(point.with_near(0.0) if unknown else point, EXACT)
 
     def of_features(self, point: Point) -> float:
         """Return the bound by the gradient as if arithmetic were exact."""
@@ -106,7 +105,7 @@ class ByTangent(Bounds):
         near = self.free.nearness(point, error)
         if not near < point.near:
             return found
-        return min(found, self._by_tangent(replace(point, near=near), error))
+        return min(found, self._by_tangent(point.with_near(near), error))
 
     def centred(self, gradient: np.ndarray) -> np.ndarray:
         """Return a gradient's part by features, by centred columns where means are far from zero.

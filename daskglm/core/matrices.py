@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 # Rows of a block: one of 128 x 128 numbers and its transpose fit into the second-level cache.
 # `np.triu` and a sum write the whole matrix six times: 21 ms of 1,500 rows, blocks 4 (2026-11-23).
 BLOCK_ROWS = 128
-UPPER = np.triu(np.ones((BLOCK_ROWS, BLOCK_ROWS), bool))
+BELOW = np.tril(np.ones((BLOCK_ROWS, BLOCK_ROWS), bool), -1)
 
 # Columns of a matrix that are copied at a time: 64 and 1,024 took about as long (2026-11-29).
 COLUMNS_AT_ONCE = 256
@@ -27,7 +29,14 @@ def mirror_upper(matrix: np.ndarray) -> None:
         matrix[stop:, start:stop] = matrix[start:stop, stop:].T
 
         block = matrix[start:stop, start:stop]
-        block[:] = np.where(UPPER[: stop - start, : stop - start], block, block.T)
+        np.copyto(block, block.T, where=BELOW[: stop - start, : stop - start])
+
+
+@lru_cache(maxsize=4)  # NumPy makes a matrix of flags to find them, at each Hessian of a solve
+def pairs_of(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first and the second of each pair of so many numbers, row after row."""
+    first, second = np.triu_indices(count, 1)
+    return first, second
 
 
 def in_c_order(values: np.ndarray) -> np.ndarray:

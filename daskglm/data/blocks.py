@@ -302,7 +302,7 @@ def _mean_product(rows: Any) -> float:
     if on_device(rows):
         sample = to_host(rows[::step]).astype(np.float64)
     else:
-        some = storages.take(rows, np.arange(0, rows.shape[0], step))
+        some = rows if step == 1 else storages.take(rows, np.arange(0, rows.shape[0], step))
         sample = storages.matrix_of(storages.arrays_of(some), rows.shape[1])
     count = sample.shape[0]
     if count < 2:
@@ -310,7 +310,10 @@ def _mean_product(rows: Any) -> float:
     values = sample.data if sp.issparse(sample) else sample
     with np.errstate(over="ignore", invalid="ignore"):  # of values whose squares nearly overflow
         # all products are that of the sum of the rows with itself, and those of equal rows in it
-        total = np.asarray(sample.sum(axis=0)).ravel()
+        if sp.issparse(sample):  # not by SciPy, which makes a matrix of the transpose
+            total = np.bincount(sample.indices, sample.data, sample.shape[1])
+        else:
+            total = sample.sum(axis=0)
         # not by BLAS, whose threads would wait busily beside what follows
         products = float(np.square(total).sum()) - float(np.square(values).sum())
         mean = products / (count * (count - 1))

@@ -42,7 +42,7 @@ def in_memory(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     if not (isinstance(y, str) or is_lazy(y)):
         if getattr(getattr(y, "dtype", None), "kind", "") == "c":
             refuse_no_numbers(y.dtype, "y")
-        y = column_or_1d(to_host(y), warn=True)
+        y = _column(to_host(y))
     if sample_weight is not None and not (isinstance(sample_weight, str) or is_lazy(sample_weight)):
         weights = to_host(sample_weight)
         if np.asarray(weights).shape[:1] != X.shape[:1]:
@@ -53,6 +53,13 @@ def in_memory(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
             _weights(weights), np.empty(X.shape[:1]), dtype=np.float64
         )
     return X, y, sample_weight
+
+
+def _column(y: Any) -> Any:
+    """Return what scikit-learn makes of labels or targets: a vector."""
+    if type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "biuf":
+        return np.ascontiguousarray(y)  # as it would, after it has looked for frames and lists
+    return column_or_1d(y, warn=True)
 
 
 def rows_of(X: Any) -> Any:

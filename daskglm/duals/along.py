@@ -29,13 +29,14 @@ def line(dual: Dual, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
     """
     if not dual.steps and coefficients[:, 1].any():
         coefficients = coefficients * np.array([1.0, 0.0])
+    state = dual.ref()
     if coefficients is FIRST_STEPS and dual.ahead is not None:
         totals = dual.noted(dual.ahead())
     else:
-        totals = dual.ask(DualLine(dual.ref(), coefficients))
+        totals = dual.ask(DualLine(state, coefficients))
 
     # the request may have shown that the previous step is lost
-    C, xp, pulled = dual.C, dual.objective.xp, pull(dual.ref())
+    C, xp, pulled = dual.C, dual.objective.xp, pull(state)
     directions = dual.change, dual.steps[0] if dual.steps else xp.zeros(len(dual.v))
     if dual.plane is None or dual.lost:
         dual.plane = dual.penalty.plane(dual.v, directions, LONGEST, xp)

@@ -252,10 +252,10 @@ class Dual:
         """Return the committed state as a point whose value and gap are estimates."""
         self.gap = gap
         w = self.primal_point() if self.w is None else self.w
-        return replace(self._point(w, value, gap), certify=self.certified_point)
+        return self._point(w, value, gap, certify=self.certified_point)
 
-    def _point(self, w: np.ndarray, value: float, gap: float) -> Point:
-        return Point(self.objective, w, value, NO_GRADIENT, -1, gap=gap)
+    def _point(self, w: np.ndarray, value: float, gap: float, **more: Any) -> Point:
+        return Point(self.objective, w, value, NO_GRADIENT, -1, gap=gap, **more)
 
     def certified_point(self, w: np.ndarray | None = None) -> Point:
         """Evaluate the committed state, or w with its dual variables; return the best point so far.

@@ -304,12 +304,14 @@ def _estimator(loss: str, class_weight: Any, params: dict[str, Any]) -> Any:
     else:
         model = ESTIMATORS.get(loss, of_others)(**params)
     if isinstance(model, LogisticRegression):
-        model.set_params(multi_class=MULTI_CLASS[loss])
+        model.multi_class = MULTI_CLASS[loss]
     if classifies:
-        model.set_params(class_weight=class_weight)
+        model.class_weight = class_weight
     elif class_weight is not None:
         raise ValueError(f"class_weight has no meaning for loss={loss!r}, which has no classes")
-    return model.set_params(loss=loss) if "loss" in model.get_params(deep=False) else model
+    if "loss" in model._parameters:
+        model.loss = loss
+    return model
 
 
 def _ordinal(params: dict[str, Any]) -> dict[str, Any]:

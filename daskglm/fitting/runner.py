@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -139,7 +139,8 @@ def train(
             solved.append(
                 solve_one(objective, begin, settings, on.seconds, k, writer, columns=data.columns)
             )
-            settings = replace(settings, in_doubt=False)  # other classes have the same columns
+            if settings.in_doubt:  # other classes have the same columns
+                settings = replace(settings, in_doubt=False)
             if objective.only_side and not objective.loss.attains_infimum:
                 warn_of_one_side(objective, problem)
     reports = [report for _, report in solved]
@@ -497,7 +498,7 @@ def report_of(
         "gradient_ratio": solution.gradient_ratio,
         "coefficient_error": solution.coefficient_error,
         "n_iter": len(solution.history) - 1,
-        **asdict(solution.cost),
+        **vars(solution.cost),
         "n_rows": engine.facts.n_rows,
         "n_features": engine.facts.n_features or 0,
         "workers": engine.capabilities.workers,

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,6 +88,7 @@ class Ends(NamedTuple):
     up: int = 1
 
 
+@lru_cache(maxsize=64)
 def ends_of(loss: Loss) -> Ends | None:
     """Return the ends of a loss of one margin, by the limits of its link; None: it has none."""
     if loss.classifies:

@@ -101,9 +101,24 @@ fetch_shared = _of_rows("fetch_shared")
 
 
 # ---- called by Python, over the rows [start, stop)
+# by the forms of rows
+_OWN: dict[Any, ModuleType] = {}
+
+
+def _form(X: Any) -> Any:
+    """Return the type of rows with those of their parts, and what these are arrays of."""
+    if isinstance(X, tuple):
+        return type(X), *map(_form, X)
+    return (type(X), X.dtype, X.ndim) if isinstance(X, np.ndarray) else type(X)
+
+
 def _own(X: Any) -> ModuleType:
-    # numba takes as long to tell a type as a sum over some hundred values does
-    return dense if type(X) is np.ndarray else storage_of(typeof(X))
+    if type(X) is np.ndarray:
+        return dense
+    # numba takes as long to tell a type as sums over some hundred values do
+    if (form := _form(X)) not in _OWN:
+        _OWN[form] = storage_of(typeof(X))
+    return _OWN[form]
 
 
 def count_rows(X: Any) -> int:

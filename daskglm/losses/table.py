@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -152,7 +153,7 @@ def loss_of(ref: LossRef) -> Loss:
 
     Raises ValueError for an unknown loss.
     """
-    if ref.name not in LOSSES | JOINT_LOSSES and ref.module:
+    if ref.name not in LOSSES and ref.name not in JOINT_LOSSES and ref.module:
         try:
             importlib.import_module(ref.module)
         except ImportError as error:
@@ -160,16 +161,21 @@ def loss_of(ref: LossRef) -> Loss:
                 f"loss {ref.name!r}: this worker cannot import {ref.module!r}, which defines it "
                 f"({error}). Install that module on all workers, or send it by client.upload_file"
             ) from error
-    every = LOSSES | JOINT_LOSSES
-    if ref.name not in every:
+    known = JOINT_LOSSES.get(ref.name) or LOSSES.get(ref.name)
+    if known is None:
         raise ValueError(f"loss {ref.name!r} is not one of {sorted(LOSSES)}")
-    known = every[ref.name]
     if (known.p1, known.p2) == (ref.p1, ref.p2):
         return known
-    found = known if known.at is None else known.at(ref.p1)
+    return _at(known, ref.p1, ref.p2)
+
+
+@lru_cache(maxsize=64)  # each request of a fit asks
+def _at(known: Loss, p1: float, p2: float) -> Loss:
+    """Return a loss with these parameters."""
+    found = known if known.at is None else known.at(p1)
     if known.at_exponent is not None:
-        return known.at_exponent(found, ref.p2)
-    return replace(found, p1=ref.p1, p2=ref.p2)
+        return known.at_exponent(found, p2)
+    return replace(found, p1=p1, p2=p2)
 
 
 def loss_of_family(family: Any, link: Any = "auto") -> Loss:

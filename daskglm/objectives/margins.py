@@ -321,7 +321,7 @@ class OneMargin(Margins):
         error, here = 2.0 * (point.error.slopes + adding), _at_its_own(point)
         known = None if here is None else (here.slope, here.curvature)
         near = distance_to_best(derivatives, error, known)
-        return point if near is None else replace(point, near=near)
+        return point if near is None else point.with_near(near)
 
     def best_constants(self, objective: Objective, point: Point) -> Point:
         """Evaluate the same coefficients with the best intercept. Cost: 1 pass, a few rounds."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 WELL_KNOWN = 1e-3
 # That of points of a dual solver.
 NO_GRADIENT = np.array([math.nan])
+# What is kept of a point, once known, where another `near` is known.
+APART_FROM_NEAR = ("residual", "gradient_norm", "error", "factor")
 
 
 class ByThresholds(NamedTuple):
@@ -149,6 +151,15 @@ class Point:
         runs = (slice(k, k + AT_ONCE) for k in range(0, len(self.w), AT_ONCE))
         parts = [float(np.linalg.norm(self.w[run] - other.w[run])) for run in runs]
         return float(np.linalg.norm(parts))
+
+    def with_near(self, near: float) -> Point:
+        """Return it with another `near`, and with all that is known and does not follow from that.
+
+        Of large Hessians the factor is what takes time. Cost: nothing.
+        """
+        found, known = replace(self, near=near), vars(self)
+        vars(found).update({name: known[name] for name in APART_FROM_NEAR if name in known})
+        return found
 
     def hessian_vector(self, v: np.ndarray) -> np.ndarray:
         """Multiply v by the Hessian of the objective at w. Cost: 1 pass, 1 round."""

@@ -21,7 +21,7 @@ from daskglm.certificates.constants import Intercepts, contrasts
 from daskglm.certificates.free import FreeOutputs
 from daskglm.certificates.rounding import Rounding
 from daskglm.core.facts import DataSummary
-from daskglm.core.matrices import mirror_upper
+from daskglm.core.matrices import mirror_upper, pairs_of
 from daskglm.core.requests import Evaluate, EvaluateAlong, Request, Totals, with_vectors
 from daskglm.core.summation import SUMMED_ROWS
 from daskglm.losses.base import Loss
@@ -206,7 +206,7 @@ class Softmax(Margins):
         """
         for gram in grams:
             mirror_upper(gram)
-        first, second = np.triu_indices(self.outputs, 1)
+        first, second = pairs_of(self.outputs)
         between = self.basis[first] - self.basis[second]
         side, sets = grams.shape[-1], self.sets
         factors = (between[:, :, None] * between[:, None, :]).reshape(len(grams), -1)
@@ -294,7 +294,7 @@ class Softmax(Margins):
         slopes = along.T @ (self.basis @ point.gradient[self.n_features :])
         constants, off = objective.rounding.constants, point.error.slopes + point.error.adding
         assert isinstance(constants, Intercepts)
-        return replace(point, near=constants.near(hessian, slopes, off))
+        return point.with_near(constants.near(hessian, slopes, off))
 
     def best_constants(self, objective: Objective, point: Point) -> Point:
         """Evaluate the same coefficients with the intercepts that fit them best.

@@ -292,20 +292,29 @@ def _step_on_free(
     step is damped by more on the diagonal (Levenberg and Marquardt): columns may be dependent.
     """
     pull = (slope + kinks.gradient(v))[free]
-    K = H[np.ix_(free, free)]
+    part = K = H[np.ix_(free, free)]
     if kinks.groups:
+        K = part.copy()
         _add_groups(K, v, kinks, free)
-    here, kinked = v[free], kinks.strengths[free] > 0.0
+    here, kinked, linear = v[free], kinks.strengths[free] > 0.0, slope[free]
+    before, moved = kinks.value(v), v.copy()
+
+    def rise(to: np.ndarray) -> float:
+        """Return by how much the model rises where the free coefficients become `to`."""
+        step = to - here
+        moved[free] = to
+        return float(linear @ step) + 0.5 * float(step @ part @ step) + kinks.value(moved) - before
+
+    lower, upper = kinks.lower[free], kinks.upper[free]
     best = (0.0, here, level)
     for k in range(max(level - 1, 0), len(RIDGES)):
         step = _newton_step(K, pull, RIDGES[k])
         if step is None:
             continue
         for to in _trials(here, step, kinked):
-            to = np.clip(to, kinks.lower[free], kinks.upper[free])
-            best = min(
-                best, (_rise(H, v, slope, kinks, free, to), to, k), key=lambda found: found[0]
-            )
+            to = np.clip(to, lower, upper) if kinks.is_bounded else to
+            if (risen := rise(to)) < best[0]:
+                best = (risen, to, k)
         if best[0] <= GOOD_STEP * float(pull @ step):
             break
     _, to, level = best
@@ -336,19 +345,3 @@ def _add_groups(K: np.ndarray, v: np.ndarray, kinks: Kinks, free: np.ndarray) ->
         norm = float(np.linalg.norm(v[group]))
         unit = v[group] / norm
         K[np.ix_(at, at)] += strength / norm * (np.eye(len(group)) - np.outer(unit, unit))
-
-
-def _rise(
-    H: np.ndarray,
-    v: np.ndarray,
-    slope: np.ndarray,
-    kinks: Kinks,
-    free: np.ndarray,
-    to: np.ndarray,
-) -> float:
-    """Return by how much the model rises where the free coefficients become `to`."""
-    step = to - v[free]
-    moved = v.copy()
-    moved[free] = to
-    bent = 0.5 * float(step @ H[np.ix_(free, free)] @ step)
-    return float(slope[free] @ step) + bent + kinks.value(moved) - kinks.value(v)

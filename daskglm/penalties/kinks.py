@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -41,6 +41,7 @@ class Kinks:
     group_strengths: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     @classmethod
+    @lru_cache(maxsize=64)  # nobody writes to it, and it is small
     def nothing(cls, size: int) -> Kinks:
         """Return the part of a smooth penalty without bounds, which is nothing."""
         zero, inf = np.zeros(1), np.full(1, np.inf)
@@ -118,6 +119,8 @@ class Kinks:
         # of long vectors few entries are not zero
         live = np.flatnonzero(w != 0.0) if len(w) > AT_ONCE else slice(None)
         entries = float(self.strengths[live] @ np.abs(w[live]))
+        if not self.groups:
+            return entries
         return entries + float(self.group_strengths @ self.group_norms(w))
 
     def residual(self, w: np.ndarray, gradient: np.ndarray) -> np.ndarray:

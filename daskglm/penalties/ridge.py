@@ -80,7 +80,8 @@ class Ridge(Quadratic):
 
     def add_to(self, hessian: np.ndarray) -> None:
         """Add the Hessian to one of vectors with or without an intercept, in place."""
-        hessian.flat[:: len(hessian) + 1] += self.diagonal(len(hessian))
+        step = len(hessian) + 1
+        hessian.flat[: self.n_features * step : step] += self.strength
 
     def restricted(self, columns: np.ndarray) -> Ridge:
         """Return the same for vectors of some features only, (k,) numbers in increasing order."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -71,17 +72,17 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Iterate
     tol : float
         Wanted bound on relative suboptimality, by which the cheaper Hessian is chosen.
     """
-    begins = objective.is_origin(w) and not _is_one_pass(objective)
+    begins = not _is_one_pass(objective) and objective.is_origin(w)
     model = from_samples(objective, tol) if begins else None
     keep = keeps_margins(objective)
-    chord = Chord.of(objective, tol, keep=keep)
+    chord = cache(lambda: Chord.of(objective, tol, keep=keep))  # least squares go without
     if model is None:
         point = objective.at(w, gram=True, keep=keep)
-        if objective.is_origin(w) and is_continued(objective, point):
+        if is_continued(objective, point) and objective.is_origin(w):
             point = yield from continued(objective, point, keep=keep)
     else:
         point = objective.at(model.w, keep=keep)
-        point = yield from chord.steps(point, inverse_of(model.gram), model.rate)
+        point = yield from chord().steps(point, inverse_of(model.gram), model.rate)
     exact, first = False, True
     while True:
         solve = _solve_by(point.known_hessian)
@@ -104,7 +105,7 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Iterate
         if foretells and not _is_ill_conditioned(point):
             yield Iterate(predicted(point, point.w + step))
         same = objective.loss.is_quadratic and point.hessian is not None
-        gram = not (same or (chord.saves and not exact))
+        gram = not (same or (chord().saves and not exact))
         trial = objective.at(point.w + step, gram=gram, keep=keep, beside=point, exact=exact)
         if same:
             trial = with_same_hessian(trial, point)
@@ -115,7 +116,7 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Iterate
         if accepted is None:
             return Reason.NO_PROGRESS
         if accepted.hessian is None:
-            accepted = yield from chord.steps(accepted, solve, rate_of(point, accepted))
+            accepted = yield from chord().steps(accepted, solve, rate_of(point, accepted))
         point = accepted
         if foretells and _is_ill_conditioned(point):
             refined = predicted(point, point.w + newton_step(point.known_hessian, point.gradient))

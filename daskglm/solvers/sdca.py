@@ -39,6 +39,8 @@ SLOW_EPOCHS = 4
 AHEAD: dict[str, Ahead] = {"search": along.first_line, "steps": DualSpan}
 # Stands for values and gaps that overflow.
 LARGEST_VALUE = float(np.finfo(float).max)
+# In the place of curvatures of zero, and on the diagonal of those of a search.
+LEAST_NUMBER, NEARLY_NOTHING = float(np.finfo(float).tiny), 1e-12 * np.eye(2)
 
 
 def sdca(
@@ -338,7 +340,9 @@ def _next_plan(dual: Dual, sigma: _Sigma, way: str, local_epochs: int | None) ->
         epochs = EPOCHS_A_STEP
     elif slow and alone:
         epochs = SLOW_EPOCHS
-    return replace(dual.plan, steps=way == "own steps", epochs=epochs)
+    plan, steps = dual.plan, way == "own steps"
+    same = (plan.steps, plan.epochs) == (steps, epochs)
+    return plan if same else replace(plan, steps=steps, epochs=epochs)
 
 
 def _estimates(dual: Dual, totals: Totals) -> tuple[float, float]:
@@ -388,8 +392,8 @@ def _search(dual: Dual, groups: float) -> tuple[float, float]:
 
     for _ in range(12):
         # scaled, since the change may be far smaller than the previous step
-        scale = np.sqrt(np.maximum(np.diag(hessian), np.finfo(float).tiny))
-        system = hessian / np.outer(scale, scale) + 1e-12 * np.eye(2)
+        scale = np.sqrt(np.maximum(np.diag(hessian), LEAST_NUMBER))
+        system = hessian / np.outer(scale, scale) + NEARLY_NOTHING
         direction = -np.linalg.lstsq(system, slope / scale, rcond=1e-12)[0] / scale
         steps = np.clip(at + np.outer(damping, direction), -LONGEST, LONGEST)
         values, slopes, hessians = along.line(dual, steps)  # of all damping factors in one round

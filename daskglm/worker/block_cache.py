@@ -97,18 +97,19 @@ class BlockCache:
 
         Targets move to the centre of a proximal problem.
         """
+        if problem == self.problem:
+            return True
         if any(getattr(problem, name) != getattr(self.problem, name) for name in SAME_TARGETS):
             return False
         if self.has_offset and loss_of(problem.loss).shifts != loss_of(self.problem.loss).shifts:
             return False
-        if problem != self.problem:
-            self.problem = problem
-            self.curvature_of = None
-            self.y = self.targets
-            if problem.centre is not None and self.dual is not None:
-                moved = loss_of(problem.loss).moved
-                assert moved is not None
-                self.y = self.vector(moved(self.targets, self.dual.alpha, problem.centre[1]))
+        self.problem = problem
+        self.curvature_of = None
+        self.y = self.targets
+        if problem.centre is not None and self.dual is not None:
+            moved = loss_of(problem.loss).moved
+            assert moved is not None
+            self.y = self.vector(moved(self.targets, self.dual.alpha, problem.centre[1]))
         return True
 
     def reserve(self, token: int, needed: Sequence[int | None] = ()) -> Any:

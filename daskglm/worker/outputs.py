@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from daskglm.core.matrices import pairs_of
 from daskglm.core.requests import Evaluate, EvaluateAlong, HessianVector, Totals
 from daskglm.kernels import cpu as host
 from daskglm.losses.table import loss_of
@@ -65,7 +66,7 @@ def evaluate(asked: Asked[Evaluate]) -> Totals:
     W, width = layout.laid_out(request.w), layout.width
     basis = np.eye(K) if request.basis is None else request.basis
     basis = basis if request.diagonal else np.empty((K, 0))
-    of_grams = np.stack([np.arange(K)] * 2 if request.by_class else np.triu_indices(K, 1))
+    of_grams = np.stack([np.arange(K)] * 2 if request.by_class else pairs_of(K))
     pairs, directions = of_grams.shape[1] if request.gram else 0, basis.shape[1]
     kept = [
         rows.reserve(request.token, [request.beside]) if request.keep else NO_ROWS

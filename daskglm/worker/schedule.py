@@ -226,6 +226,8 @@ def _slices(
         for begin, end in pairwise(cuts):
             pieces.append((Slice(*part[:3], key, begin, end), part.work * (end - begin) / buckets))
     order = rng.permutation(len(pieces))
+    if partitions == 1:
+        return [[pieces[k][0] for k in order]]
     total = sum(work for _, work in pieces) or 1.0
     parts: list[list[Slice]] = [[] for _ in range(partitions)]
     done = 0.0
