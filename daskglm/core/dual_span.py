@@ -28,12 +28,12 @@ EPOCHS_A_STEP = 2
 KEPT_STEPS = 2
 # Shares of the way to the best of the span that are tried: bounds may be in the way. Chosen.
 SHARES = (1.0, 0.5, 0.25, 0.125)
-# Rises of the dual beside the square of the shared vector v that are rounding: that of a change of v
-# is some eps |v|, and stands |v| times in the slope along it. By slopes that were rounding, changes
-# were multiplied by chance, and hinges came to rest where a change is sqrt(eps) |v|: 1,849 x 1,168
-# dense rows at a gap of 2e-6 with a search, at 2e-5 with steps, which end after 600 passes so. Of
-# 12 small hinges none reached 1e-7 by steps with eps, 8 with 16 eps, all with 64, which took 0.7 to
-# 1 of the passes with 256 (2026-11-29).
+# Rises of the dual beside the square of the shared vector v that are rounding: that of a change of
+# v is some eps |v|, and stands |v| times in the slope along it. By slopes that were rounding,
+# changes were multiplied by chance, and hinges came to rest where a change is sqrt(eps) |v|: 1,849
+# x 1,168 dense rows at a gap of 2e-6 with a search, at 2e-5 with steps, which end after 600 passes
+# so. Of 12 small hinges none reached 1e-7 by steps with eps, 8 with 16 eps, all with 64, which took
+# 0.7 to 1 of the passes with 256 (2026-11-29).
 RISE = 64.0 * float(np.finfo(float).eps)
 # Rounding errors of the shared vector that a step may have, in multiples of those of an epoch: the
 # steps before are forgotten then. Conjugacy is lost by that, but errors of steps that are added up

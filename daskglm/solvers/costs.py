@@ -199,10 +199,10 @@ LOST_ROUNDS = 5
 # Passes that the second method may take: so many times the epochs that are left, within bounds; a
 # hinge's proximal points may take more. Chosen.
 SECOND_PER_EPOCH, LEAST_SECOND, MOST_SECOND, MOST_HINGE = 5.0, 200.0, 500.0, 5000.0
-# Part of the gap at w = 0 up to which the point of an ascent is near enough for the second method to
-# begin there. Of 40 drawn classes and counts that were handed over those of more whose gradient was
-# longer than that at zero took 0.98 to 4 times the passes from there than from zero, in the median
-# 1.15; all others 0.4 to 1.05, but for two of 1.25 and 2.4 (2026-11-29).
+# Part of the gap at w = 0 up to which the point of an ascent is near enough for the second method
+# to begin there. Of 40 drawn classes and counts that were handed over those of more whose gradient
+# was longer than that at zero took 0.98 to 4 times the passes from there than from zero, in the
+# median 1.15; all others 0.4 to 1.05, but for two of 1.25 and 2.4 (2026-11-29).
 NEAR_GAP = 0.1
 # Epochs after which an ascent whose second method was given up is judged by the last half of them,
 # and epochs left by that at which a smooth loss is given to the second method again, to its end:

@@ -70,11 +70,11 @@ class Slice(NamedTuple):
         return listed, 0, len(listed), bucket, self.key, begin, end
 
 
-# Least stored values of a thread's rows, where a row counts as so many, and that is so many more for
-# each feature: threads wait for each other two or three times an epoch, 0.15 ms of 2 threads, each
-# has a copy of the shared vector, and they take up to 1.4 times the epochs. Of 28 drawn problems
-# those of fewer took 0.4 to 0.9 of the time with one thread, the others 0.8 to 1.6 (2 threads beside
-# another program, 2026-11-29).
+# Least stored values of a thread's rows, where a row counts as so many, and so many more for each
+# feature: threads wait for each other two or three times an epoch, 0.15 ms of 2 threads, each has a
+# copy of the shared vector, and they take up to 1.4 times the epochs. Of 28 drawn problems those of
+# fewer took 0.4 to 0.9 of the time with one thread, the others 0.8 to 1.6 (2 threads beside another
+# program, 2026-11-29).
 ROW_VALUES, WAIT_VALUES, COPIED_VALUES = 30, 1 << 18, 1 << 6
 # Least stored values of a thread's rows where some are passed over: threads wait for each other,
 # add up their changes, and take 1.3 to 1.4 times the epochs. By hinges on 1.3 to 2 million values
