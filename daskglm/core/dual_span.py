@@ -57,12 +57,23 @@ class Span(NamedTuple):
     hessian: np.ndarray
 
     @classmethod
-    def of(cls, state: DualStateRef, v: Any, vectors: Sequence[Any], totals: Totals) -> Span:
+    def of(
+        cls,
+        state: DualStateRef,
+        v: Any,
+        vectors: Sequence[Any],
+        totals: Totals,
+        *,
+        by_margins: bool = False,
+    ) -> Span:
         """Add up those of the penalty and, by the reply to a `DualSpan`, of the conjugates.
 
-        `vectors` are the round's change of the shared vector v where it began, and the steps'.
+        `vectors` are the round's change of the shared vector v where it began, and the steps'. The
+        slopes may have the penalty's part already, by margins.
         """
         gram = np.array([[float(one @ other) for other in vectors] for one in vectors])
+        if by_margins:
+            return cls(state.C * totals["slopes"], state.C * totals["hessian"] + gram)
         along = np.array([float(v @ one) for one in vectors])
         last = np.array([float(one[-1]) for one in vectors])
         slopes = state.C * totals["slopes"] + along + gram[0] + pull(state) * last

@@ -114,6 +114,7 @@ class Dual:
         self.at_zero = math.inf  # the objective at w = 0 with the best intercept, where it is known
         self.plane: Callable[..., Any] | None = None  # what `along.line` moves on
         self.lost = False  # see `has_lost`
+        self.rests = False  # whether proximal points of it have come to rest
         self.ahead: Callable[[], Totals] | None = None  # see `round`
         # where `adopt` took the slopes, and what rows said of it
         self.adopted: tuple[np.ndarray, Read] | None = None

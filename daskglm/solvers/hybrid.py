@@ -115,7 +115,7 @@ def sdca_then_newton(
                 return reason
             # it took more than the epochs it was to save, or proximal points came to rest where the
             # ascent had only paused: that resumes from where it was
-            allowed, again = False, smooth
+            allowed, again, dual.rests = False, smooth, not smooth
 
 
 class _Pace:

@@ -301,7 +301,7 @@ def takes_steps(dual: Dual) -> bool:
         bounded = loss.jumps and _is_wide(objective)
     else:
         few = objective.engine.facts.n_rows <= costs.FEW_ROWS * objective.n_features
-        bounded = few or _is_wide(objective)
+        bounded = few or _is_wide(objective) or dual.rests
     return host and bounded and not dual.penalty.threshold
 
 

@@ -7,6 +7,7 @@ too far then back to their bounds. One group takes steps by itself, between the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -71,6 +72,16 @@ class Moved:
                 else:
                     hessian[j, i] += second[0, 1]
 
+    def add_margins(self, state: DualStateRef, u: np.ndarray, slopes: np.ndarray) -> int:
+        """Add the penalty's part of the slopes, by margins at u; return how many rows that read."""
+        cache, z = self.cache, np.empty(len(self.cache.y))
+        constant = state.offset + state.bias * float(u[-1])
+        cache.kernels.margins(cache.rows, u[:-1], constant, 0, len(z), z)
+        z = z[self.rows]
+        for i, way in enumerate(self.directions):
+            slopes[i] += duals.products(z, way, self.weight)
+        return len(cache.y)
+
     def step(self) -> np.ndarray:
         """Return the step to where the rows are now, of all rows of the block."""
         found = np.zeros(len(self.cache.y))
@@ -111,7 +122,7 @@ class OwnSteps:
     def __init__(self) -> None:
         self.kept: list[np.ndarray] = []  # X' C times the last steps
         self.errors: list[float] = []  # of these, as in `MOST_ERRORS`
-        self.back = 0  # rows brought back in this round
+        self.back = 0  # rows read in this round beside its epochs
         self.drift = 0.0  # errors that this round's steps have added
 
     def begin(self, u: np.ndarray, caches: Sequence[Any]) -> None:
@@ -126,7 +137,9 @@ class OwnSteps:
     ) -> None:
         """Move from u and the dual variables `work`, both in place, unless that lowers the dual.
 
-        `last` says that the round ends here.
+        `last` says that the round ends here. Where rounding hides the dual along the change, slopes
+        are by the margins of the rows, and points where no row was outside are what the quadratic
+        tells. Cost: rows that were outside, and then all rows once.
         """
         kept, error, change = len(self.kept), 1.0, u - self.start
         moved = [
@@ -134,8 +147,11 @@ class OwnSteps:
             for m, at in zip(caches, self.starts, strict=True)
         ]
         if kept:
-            vectors = [change, *self.kept]
-            span = Span.of(state, self.start, vectors, derivatives(law, moved, kept + 1))
+            vectors, least = [change, *self.kept], RISE * float(u @ u)
+            totals, hidden = derivatives(law, moved, kept + 1), float(change @ change) <= least
+            if hidden:
+                self.back += sum(part.add_margins(state, u, totals["slopes"]) for part in moved)
+            span = Span.of(state, self.start, vectors, totals, by_margins=hidden)
 
             def move(multiples: np.ndarray) -> float:
                 nonlocal change
@@ -143,12 +159,14 @@ class OwnSteps:
                 for multiple, vector in zip(multiples[1:], self.kept, strict=True):
                     change += multiple * vector
                 slopes = np.zeros(2)
-                for part in moved:
-                    self.back += part.go(law, state, multiples, change, slopes)
+                outside = sum(part.go(law, state, multiples, change, slopes) for part in moved)
+                self.back += outside
+                if hidden:
+                    return -math.inf if outside else math.inf
                 found = {"change": change, "slopes": slopes}
                 return rise(state, self.start, vectors[0], 1.0, found)
 
-            error = span.climb(1.0, self.errors, RISE * float(u @ u), move)
+            error = span.climb(1.0, self.errors, least, move)
             self.drift += error
             np.add(self.start, change, out=u)
         forgets = error > MOST_ERRORS
