@@ -109,8 +109,9 @@ def sdca_then_newton(
         if allowed and (lost or left > patience * second):
             passes = min(max(costs.SECOND_PER_EPOCH * left, costs.LEAST_SECOND), most)
             best = min(filter(None, (reached, point)), key=lambda known: known.value)
-            passes = math.inf if lost else passes
-            reason, reached = yield from _second(dual, best.w, passes, near=_is_near(dual, best))
+            reason, reached = yield from _second(
+                dual, best.w, math.inf if lost else passes, near=_is_near(dual, best)
+            )
             if reason is not None and smooth and (lost or not pace.is_dear):
                 return reason
             # it took more than the epochs it was to save, or proximal points came to rest where the

@@ -97,6 +97,7 @@ def sdca(
 
     yield Iterate(point, resume=now, save_rows=dual.save, by="sdca")
     workers, steps = objective.engine.capabilities.workers, ConjugateSteps()
+    rests = dual.rests
     while True:
         if objective.engine.capabilities.workers != workers:
             workers = objective.engine.capabilities.workers
@@ -104,8 +105,9 @@ def sdca(
         way = _way(dual, sigma)
         dual.plan = _next_plan(dual, sigma, way, local_epochs)
         totals = dual.round(sigma.outer, sigma.inner, AHEAD.get(way))
-        if dual.has_lost():
+        if dual.has_lost() or dual.rests is not rests:
             watch.start_again()
+        rests = dual.rests
 
         value, estimate = _estimates(dual, totals)
         share = sigma.after(totals)
@@ -279,7 +281,7 @@ class _Watch:
         return gap <= max(self.tol, ROUNDING) * (value - gap)
 
     def start_again(self) -> None:
-        """Discard the gaps met so far, after rows have lost their dual variables."""
+        """Discard the gaps met so far: rows have lost their dual variables, or have others."""
         self.foretold = self.last = self.least = math.inf
         self.idle = 0
 

@@ -7,7 +7,6 @@ too far then back to their bounds. One group takes steps by itself, between the 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -72,15 +71,19 @@ class Moved:
                 else:
                     hessian[j, i] += second[0, 1]
 
-    def add_margins(self, state: DualStateRef, u: np.ndarray, slopes: np.ndarray) -> int:
-        """Add the penalty's part of the slopes, by margins at u; return how many rows that read."""
+    def products(self, state: DualStateRef, u: np.ndarray, ways: Any) -> list[float]:
+        """Return the weighted products of directions (k, rows) with the margins at u."""
         cache, z = self.cache, np.empty(len(self.cache.y))
         constant = state.offset + state.bias * float(u[-1])
         cache.kernels.margins(cache.rows, u[:-1], constant, 0, len(z), z)
         z = z[self.rows]
-        for i, way in enumerate(self.directions):
-            slopes[i] += duals.products(z, way, self.weight)
-        return len(cache.y)
+        return [duals.products(z, way, self.weight) for way in ways]
+
+    @property
+    def beyond(self) -> np.ndarray:
+        """How far the rows are now from where the epochs left them."""
+        found: np.ndarray = self.cache.dual.work[self.rows] - self.after_epochs
+        return found
 
     def step(self) -> np.ndarray:
         """Return the step to where the rows are now, of all rows of the block."""
@@ -138,8 +141,8 @@ class OwnSteps:
         """Move from u and the dual variables `work`, both in place, unless that lowers the dual.
 
         `last` says that the round ends here. Where rounding hides the dual along the change, slopes
-        are by the margins of the rows, and points where no row was outside are what the quadratic
-        tells. Cost: rows that were outside, and then all rows once.
+        are by the margins of the rows. Cost: rows that were outside, and then a pass, and one for
+        each point that is tried.
         """
         kept, error, change = len(self.kept), 1.0, u - self.start
         moved = [
@@ -150,7 +153,9 @@ class OwnSteps:
             vectors, least = [change, *self.kept], RISE * float(u @ u)
             totals, hidden = derivatives(law, moved, kept + 1), float(change @ change) <= least
             if hidden:
-                self.back += sum(part.add_margins(state, u, totals["slopes"]) for part in moved)
+                self.back += sum(len(part.cache.y) for part in moved)
+                for part in moved:
+                    totals["slopes"] += part.products(state, u, part.directions)
             span = Span.of(state, self.start, vectors, totals, by_margins=hidden)
 
             def move(multiples: np.ndarray) -> float:
@@ -159,14 +164,19 @@ class OwnSteps:
                 for multiple, vector in zip(multiples[1:], self.kept, strict=True):
                     change += multiple * vector
                 slopes = np.zeros(2)
-                outside = sum(part.go(law, state, multiples, change, slopes) for part in moved)
-                self.back += outside
+                for part in moved:
+                    self.back += part.go(law, state, multiples, change, slopes)
                 if hidden:
-                    return -math.inf if outside else math.inf
+                    self.back += sum(len(part.cache.y) for part in moved)
+                    beyond = change - vectors[0]
+                    for part in moved:
+                        ways = [part.beyond]
+                        slopes[1] += part.products(state, self.start + change, ways)[0]
+                    return float(0.5 * (beyond @ beyond) - state.C * slopes[1])
                 found = {"change": change, "slopes": slopes}
                 return rise(state, self.start, vectors[0], 1.0, found)
 
-            error = span.climb(1.0, self.errors, least, move)
+            error = span.climb(1.0, self.errors, 0.0 if hidden else least, move)
             self.drift += error
             np.add(self.start, change, out=u)
         forgets = error > MOST_ERRORS

@@ -312,9 +312,9 @@ def test_slopes_by_margins_are_those_by_the_shared_vector(loss):
     moved = [Moved.of(cache, cache.dual.alpha, [], 0) for cache in caches]
     totals = derivatives(law, moved, 1)
     by_vector = Span.of(state, dual.v, [dual.change], totals)
-    rows = sum(one.add_margins(state, dual.v + dual.change, totals["slopes"]) for one in moved)
+    for one in moved:
+        totals["slopes"] += one.products(state, dual.v + dual.change, one.directions)
     by_margins = Span.of(state, dual.v, [dual.change], totals, by_margins=True)
-    assert rows == 70
     assert by_margins.slopes == pytest.approx(by_vector.slopes, rel=1e-9)
     assert by_margins.hessian == pytest.approx(by_vector.hessian, rel=1e-12)
 

@@ -208,9 +208,9 @@ def test_small_hinge_problems_end_soon():
         few = rng.standard_normal((66, 5)) * 10.0 ** rng.integers(-2, 4, 5) + 100
         labels = (few[:, 0] - few[:, 0].mean() + rng.logistic(size=66) > 0).astype(int)
         report = daskglm.fit(few, labels, loss="hinge", random_state=0).report_
-        # rounding ends one of them at 4e-6 on some processors
-        assert report.converged or report.relative_gap <= 1e-5
-        assert report.passes <= 300
+        # proximal points come to rest at 4e-6 of one, whose ascent goes on
+        assert report.converged
+        assert report.passes <= 2000
         assert report.rounds <= 1000
 
 
