@@ -151,7 +151,8 @@ class OwnSteps:
         ]
         if kept:
             vectors, least = [change, *self.kept], RISE * float(u @ u)
-            totals, hidden = derivatives(law, moved, kept + 1), float(change @ change) <= least
+            totals = derivatives(law, moved, kept + 1)
+            hidden = 0.0 < float(change @ change) <= least
             if hidden:
                 self.back += sum(len(part.cache.y) for part in moved)
                 for part in moved:

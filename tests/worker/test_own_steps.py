@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from daskglm.core.requests import DualStateRef, LossRef
-from daskglm.kernels import coordinate_ascent
+from daskglm.kernels import coordinate_ascent, for_rows
 from daskglm.kernels.records import NO_NUMBERS, read_only
 from daskglm.losses import conjugates
 from daskglm.losses.table import law_of
@@ -29,7 +29,9 @@ class Ascent:
             weight = np.random.default_rng(k).choice([0.0, 0.5, 2.0], len(y))
             weight = read_only(weight) if weighted else NO_NUMBERS
             y = read_only(y.astype(np.int8) if y.dtype.kind == "i" else y)
-            cache = SimpleNamespace(data=(read_only(X), y, weight), y=y, weight=weight)
+            rows = read_only(X)
+            cache = SimpleNamespace(data=(rows, y, weight), y=y, weight=weight)
+            cache.kernels, cache.rows = for_rows(rows)
             cache.dual = DualCache(len(y), np.zeros)
             cache.dual.asleep = np.zeros(len(y), np.uint8)
             self.caches.append(cache)
