@@ -71,13 +71,13 @@ class Moved:
                 else:
                     hessian[j, i] += second[0, 1]
 
-    def products(self, state: DualStateRef, u: np.ndarray, ways: Any) -> list[float]:
+    def products(self, state: DualStateRef, u: np.ndarray, ways: np.ndarray) -> np.ndarray:
         """Return the weighted products of directions (k, rows) with the margins at u."""
         cache, z = self.cache, np.empty(len(self.cache.y))
         constant = state.offset + state.bias * float(u[-1])
         cache.kernels.margins(cache.rows, u[:-1], constant, 0, len(z), z)
         z = z[self.rows]
-        return [duals.products(z, way, self.weight) for way in ways]
+        return np.array([duals.products(z, way, self.weight) for way in ways])
 
     @property
     def beyond(self) -> np.ndarray:
@@ -154,9 +154,8 @@ class OwnSteps:
             totals = derivatives(law, moved, kept + 1)
             hidden = 0.0 < float(change @ change) <= least
             if hidden:
-                self.back += sum(len(part.cache.y) for part in moved)
-                for part in moved:
-                    totals["slopes"] += part.products(state, u, part.directions)
+                ways = [part.directions for part in moved]
+                totals["slopes"] += self._products(moved, state, u, ways)
             span = Span.of(state, self.start, vectors, totals, by_margins=hidden)
 
             def move(multiples: np.ndarray) -> float:
@@ -168,11 +167,8 @@ class OwnSteps:
                 for part in moved:
                     self.back += part.go(law, state, multiples, change, slopes)
                 if hidden:
-                    self.back += sum(len(part.cache.y) for part in moved)
-                    beyond = change - vectors[0]
-                    for part in moved:
-                        ways = [part.beyond]
-                        slopes[1] += part.products(state, self.start + change, ways)[0]
+                    beyond, ways = change - vectors[0], [part.beyond[None] for part in moved]
+                    slopes[1:] += self._products(moved, state, self.start + change, ways)
                     return float(0.5 * (beyond @ beyond) - state.C * slopes[1])
                 found = {"change": change, "slopes": slopes}
                 return rise(state, self.start, vectors[0], 1.0, found)
@@ -187,3 +183,10 @@ class OwnSteps:
         self.errors = [] if forgets else [error, *self.errors][:KEPT_STEPS]
         if not last:
             self.start, self.starts = u.copy(), [m.dual.work.copy() for m in caches]
+
+    def _products(
+        self, moved: Sequence[Moved], state: DualStateRef, u: np.ndarray, ways: list[np.ndarray]
+    ) -> Any:
+        """Add up the products of blocks' directions with margins at u. Cost: a pass."""
+        self.back += sum(len(part.cache.y) for part in moved)
+        return sum(part.products(state, u, way) for part, way in zip(moved, ways, strict=True))
