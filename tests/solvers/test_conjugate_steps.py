@@ -1,7 +1,5 @@
 """Steps of conjugate gradients after epochs: they keep bounds, and the dual rises."""
 
-import sys
-
 import dask.array as da
 import numpy as np
 import pandas as pd
@@ -22,6 +20,7 @@ from daskglm.kernels import coordinate_ascent
 from daskglm.losses import conjugates
 from daskglm.losses.table import find, law_of
 from daskglm.objectives.primal import Objective, tokens
+from daskglm.solvers import sdca
 from daskglm.solvers.conjugate_steps import ConjugateSteps
 from daskglm.worker.conjugate_steps import Moved, derivatives
 from daskglm.worker.streaming import StreamedShard
@@ -289,8 +288,7 @@ def test_rounding_of_slopes_does_not_bring_an_ascent_to_rest(
     rows, features, steps, tol, monkeypatch
 ):
     """Multiples of changes by slopes that were rounding left gaps of 2e-6 to 2e-5."""
-    ours = sys.modules["daskglm.solvers.sdca"]
-    monkeypatch.setattr(ours, "takes_steps", lambda dual: steps)
+    monkeypatch.setattr(sdca, "takes_steps", lambda dual: steps)
     rng = np.random.default_rng(2)
     X = rng.standard_normal((rows, features))
     y = np.where(rng.random(rows) < 0.5, 1.0, -1.0)

@@ -203,15 +203,19 @@ def test_columns_of_very_different_scales(loss):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_small_hinge_problems_end_soon():
+    passes = []
     for seed in range(5):
         rng = np.random.default_rng(seed)
         few = rng.standard_normal((66, 5)) * 10.0 ** rng.integers(-2, 4, 5) + 100
         labels = (few[:, 0] - few[:, 0].mean() + rng.logistic(size=66) > 0).astype(int)
         report = daskglm.fit(few, labels, loss="hinge", random_state=0).report_
-        # proximal points come to rest at 4e-6 of one, whose ascent goes on
         assert report.converged
-        assert report.passes <= 2000
         assert report.rounds <= 1000
+        passes.append(report.passes)
+    # proximal points come to rest at 4e-6 of one, whose ascent goes on
+    *others, most = sorted(passes)
+    assert max(others) <= 300
+    assert most <= 2000
 
 
 def test_an_ascent_without_a_second_stage_says_what_is_wrong_and_returns_the_best_point():
