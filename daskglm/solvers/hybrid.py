@@ -22,6 +22,7 @@ from daskglm.solvers.lbfgs import lbfgs
 from daskglm.solvers.newton import cost as newton_cost
 from daskglm.solvers.newton import from_here as newton_from_here
 from daskglm.solvers.newton import newton
+from daskglm.solvers.opening import opened
 from daskglm.solvers.output_lbfgs import output_lbfgs
 from daskglm.solvers.proximal_point import proximal_points
 from daskglm.solvers.sdca import OPTIONS, check_optional_flag, config_of, sdca, takes_steps
@@ -38,6 +39,7 @@ def sdca_then_newton(
     w: np.ndarray,
     *,
     tol: float = 1e-6,
+    automatic: bool = False,
     polish: bool | None = None,
     state: dict[str, Any] | None = None,
     folder: str | None = None,
@@ -47,6 +49,8 @@ def sdca_then_newton(
 
     Parameters
     ----------
+    automatic : bool
+        Whether `auto` chose the solver: then easy rows are left to L-BFGS, see `opened`.
     polish : bool, optional
         Whether a second stage is allowed: Newton's method or TRON on the primal, whichever is
         expected to end first, for the hinge on proximal points of its dual, which alone takes an L1
@@ -77,6 +81,8 @@ def sdca_then_newton(
         return (yield from _second(dual, w, math.inf))[0] or Reason.NO_PROGRESS
 
     workload = Workload.of(objective, tol)
+    if automatic and state is None:
+        yield from opened(objective, w, workload, sdca_cost(workload))
     second = _second_epochs(workload, stepped=takes_steps(dual))
     most = _most_passes(workload, stepped=takes_steps(dual))
     pace = _Pace(smooth, is_dear=second >= costs.PROXIMAL_TRON_EPOCHS)
@@ -185,8 +191,12 @@ def tron_then_newton(
     """
     if not by_newton:
         workload = Workload.of(objective, tol)
-        enough = newton_cost(workload) / workload.tron_product if automatic else math.inf
-        steps = tron(objective, w, tol=tol, most=enough, **state)
+        enough, start = math.inf, None
+        if automatic:
+            enough = newton_cost(workload) / workload.tron_product
+            if not state:
+                w, start = yield from opened(objective, w, workload, tron_cost(workload))
+        steps = tron(objective, w, tol=tol, most=enough, start=start, **state)
         reason, last = yield from _up_to(enough, objective, steps)
         if last is None or reason is not None:
             return reason or Reason.NO_PROGRESS
@@ -276,7 +286,8 @@ def _ends_by_newton(objective: Objective) -> bool:
     workload = Workload.of(objective)
     by_newton = newton_from_here(workload, 1.0)
     # proximal points know Newton's method alone
-    return by_newton < math.inf and (not workload.smooth or by_newton <= workload.tron_passes)
+    about = costs.CERTAIN * workload.tron_passes  # as `auto` compares them
+    return by_newton < math.inf and (not workload.smooth or by_newton <= about)
 
 
 def _most_passes(workload: Workload, *, stepped: bool) -> float:
@@ -334,7 +345,12 @@ def sdca_cost(workload: Workload) -> float:
 
 
 TRON = SolverSpec(
-    "tron", tron_then_newton, max_iter=1000, settings=("tol", "automatic"), cost=tron_cost
+    "tron",
+    tron_then_newton,
+    max_iter=1000,
+    settings=("tol", "automatic"),
+    opens=True,
+    cost=tron_cost,
 )
 LBFGS = SolverSpec("lbfgs", lbfgs_or_blocks, max_iter=2000, cost=lbfgs_cost)
 SDCA = SolverSpec(
@@ -342,8 +358,9 @@ SDCA = SolverSpec(
     sdca_then_newton,
     max_iter=1000,
     options={**OPTIONS, "polish": check_optional_flag},
-    settings=("tol", "random_state"),
+    settings=("tol", "random_state", "automatic"),
     solves_dual=True,
     takes_kinks=True,
+    opens=True,
     cost=sdca_cost,
 )

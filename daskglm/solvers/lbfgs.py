@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 
 from daskglm.core.outcome import Reason
+from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.limited_memory import LimitedMemory
 from daskglm.solvers.line_search import backtrack
 
 
-def lbfgs(objective: Objective, w: np.ndarray, **state: Any) -> Iterates:
+def lbfgs(
+    objective: Objective, w: np.ndarray, *, start: Point | None = None, **state: Any
+) -> Iterates:
     """L-BFGS around the inverse diagonal of the Hessian, which is formed anew at times.
 
     The objective is convex, so Armijo's rule is enough, and its search takes cached margins. Cost:
@@ -24,10 +27,12 @@ def lbfgs(objective: Objective, w: np.ndarray, **state: Any) -> Iterates:
     objective : Objective
     w : (size,) array
         Where to start.
+    start : Point, optional
+        The point there, with its diagonal, if it is known.
     **state
         Of a solve to resume: keywords of `LimitedMemory`.
     """
-    point = objective.at(w, diagonal=not state)
+    point = start or objective.at(w, diagonal=not state)
     model = LimitedMemory(objective, point, **state)
     while True:
         yield Iterate(point, resume=model.state, rough=True)

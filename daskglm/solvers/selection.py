@@ -9,6 +9,7 @@ import math
 
 from daskglm.objectives.primal import Objective
 from daskglm.solvers import costs
+from daskglm.solvers.opening import may_be_easy
 from daskglm.solvers.spec import get_solver, solver_names
 from daskglm.solvers.workload import Workload
 
@@ -57,6 +58,8 @@ def _least(workload: Workload, expected: dict[str, float]) -> tuple[str, str]:
         shape += f", curvature of {workload.curvature_ratio:.2g} penalties a row"
     if workload.remote:
         shape += f", a round trip of {workload.rounds():.2g} passes"
+    if get_solver(name).opens and may_be_easy(workload, least):
+        known += "; lbfgs first, since rows may be easy"
     return name, f"{shape}; expected passes: {known}"
 
 

@@ -53,6 +53,8 @@ class SolverSpec:
         Whether it takes a norm of the coefficients of each group, too.
     forms_hessian : bool
         Whether it keeps a Hessian of d x d numbers for every thread.
+    opens : bool
+        Whether it begins with L-BFGS if `auto` chose it and rows may be easy; see `opening`.
     cost : callable, optional
         Foresees how many passes it takes, from the `Workload` and nothing else. Default: `auto`
         never chooses it.
@@ -69,6 +71,7 @@ class SolverSpec:
     takes_kinks: bool = False
     takes_groups: bool = False
     forms_hessian: bool = False
+    opens: bool = False
     cost: Callable[[Workload], float] | None = None
 
     def applies(self, workload: Workload) -> bool:

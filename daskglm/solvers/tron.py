@@ -49,6 +49,7 @@ def tron(
     *,
     tol: float = 1e-6,
     most: float = math.inf,
+    start: Point | None = None,
     radius: float | None = None,
     missed: float = SHARE,
     **state: Any,
@@ -67,6 +68,7 @@ def tron(
     And products with one Hessian help to solve for the next step, see `SecantPairs`.
 
     A system takes no more passes than are left of `most`, for another solver to go on from there.
+    `start` is the point at w with diagonal and curvatures, if it is known.
     `radius`, `missed` and `state` are those of a solve to resume. Cost: 1 pass and 1 round per CG
     product, 1 of each per trial point; about 1 pass for a trial, and a sample's Hessian.
     """
@@ -77,7 +79,7 @@ def tron(
         preconditioner = Preconditioner(objective, w)
     else:
         preconditioner = Preconditioner(objective, None, **state)
-    point = objective.at(w, diagonal=True, curved=True)
+    point = start or objective.at(w, diagonal=True, curved=True)
     M = preconditioner.metric(point)
     if radius is None:
         radius = math.sqrt(float(point.gradient @ M.times(point.gradient)))
