@@ -593,12 +593,14 @@ def parted(totals: Totals) -> list[Totals]:
 def add(parts: list[Totals]) -> Totals:
     """Sum replies key by key, in the order given; some may lack a key.
 
-    The same order gives the same bits.
+    The same order gives the same bits. Far out sums may overflow, or be of infinities of two signs:
+    who asked tells by the values.
     """
     if len(parts) == 1:
         return parts[0]
     keys = dict.fromkeys(key for part in parts for key in part)
-    return {key: reduce(np.add, [part[key] for part in parts if key in part]) for key in keys}
+    with np.errstate(over="ignore", invalid="ignore"):
+        return {key: reduce(np.add, [part[key] for part in parts if key in part]) for key in keys}
 
 
 def size_of(totals: Totals) -> int:

@@ -65,11 +65,7 @@ def sdca_then_newton(
     """
     smooth = objective.loss.differentiable
     allowed = options.get("stop", "gap") == "gap" if polish is None else polish
-    # targets of proximal steps differ by less than float32, the dtype on devices, tells apart
-    narrow = not smooth and objective.engine.capabilities.device != "cpu"
-    # of an L1 part the second stage takes losses with corners alone
-    with_kinks = objective.bounds.any_penalty and not smooth
-    allowed = bool(allowed) and not narrow and (objective.threshold == 0.0 or with_kinks)
+    allowed = bool(allowed) and _has_second(objective)
     patience = costs.LOOSE_TOL_FACTOR
     if tol < costs.TIGHT_TOL or not smooth or polish:
         patience = 1.0
@@ -268,6 +264,15 @@ def _second(
         first = next(steps)
     steps = bounded(lambda: dual, first, steps)
     return (yield from _up_to(passes, objective, steps, name, resume=lambda: {"state": {}}))
+
+
+def _has_second(objective: Objective) -> bool:
+    """Return whether there is a second method for what an ascent left."""
+    if objective.loss.differentiable:
+        return objective.threshold == 0.0
+    # targets of proximal steps differ by less than float32, the dtype on devices, tells apart
+    wide = objective.engine.capabilities.device == "cpu"
+    return wide and (objective.threshold == 0.0 or objective.bounds.any_penalty)
 
 
 def _is_near(dual: Dual, point: Point) -> bool:

@@ -39,3 +39,8 @@ def test_vectors_of_all_requests_in_a_message_are_moved():
     moved = with_vectors(asked, lambda vector: 2.0 * vector)
     assert moved.requests[0].w.tolist() == [2.0, 2.0]
     assert moved.requests[1].v.tolist() == [2.0, 2.0]
+
+
+def test_sums_far_out_are_told_by_their_values_without_a_warning():
+    parts = [{"gram": np.array([np.inf, 1.0, 1e308])}, {"gram": np.array([-np.inf, 2.0, 1e308])}]
+    np.testing.assert_array_equal(add(parts)["gram"], [np.nan, 3.0, np.inf])
