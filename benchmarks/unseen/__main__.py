@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from threading import TIMEOUT_MAX, Timer
 from typing import Any
 
 import click
+import psutil
 
 from benchmarks.contestants import CONTESTANTS
 from benchmarks.datasets.problems import Unavailable, write
@@ -62,9 +62,11 @@ class Side:
         return {"refused": "its process ended" if in_time else f"> {limit:g} s"}
 
     def end(self) -> None:
-        """End the process and those it started."""
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        """End the process and those that it started: H2O's server has a session of its own."""
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(self.process.pid)
+            for each in (*process.children(recursive=True), process):
+                each.kill()
 
     @property
     def seconds(self) -> float:
@@ -100,7 +102,6 @@ def start(
         stderr=subprocess.DEVNULL,
         text=True,
         env=os.environ | dict.fromkeys(THREAD_VARIABLES, str(threads)) | {"PYTHONPATH": path},
-        start_new_session=True,  # so that its servers end with it
     )
     stack.callback(process.wait)
     side = Side(name, process, limit)
