@@ -174,6 +174,7 @@ CONTESTANTS: dict[str, Contestant] = {
     },
     "h2o-irlsm": _peer("h2o_server", "h2o", SECOND_ORDER, solver="IRLSM"),
     "h2o-lbfgs": _peer("h2o_server", "h2o", solver="L_BFGS"),
+    "spark-lbfgs": _peer("spark_mllib", "spark"),
     "torch-lbfgs": _peer("torch_optim", "torch", solver="lbfgs"),
     "torch-gd": _peer("torch_optim", "torch", solver="gd"),
     "cuml-qn": _peer("cuml_logistic", "cuml"),

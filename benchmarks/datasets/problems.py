@@ -36,7 +36,7 @@ REAL = (
         "higgs",
         "covtype15k",
     ),
-    *("skin", "kddcup99", "nycflights", "criteo", "diabetes130"),
+    *("skin", "kddcup99", "nycflights", "criteo", "diabetes130", "ALLAML"),
 )
 NAMES = (*sets.SETS, "higgs-like", *DATA, "breast_cancer", "breast_cancer_raw", *REAL)
 

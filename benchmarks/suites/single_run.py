@@ -50,6 +50,7 @@ PACKAGES = (
         "dask-ml",
         "dask-glm",
         "h2o",
+        "pyspark",
         "torch",
         "cuml-cu13",
     ),

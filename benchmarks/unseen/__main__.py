@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+from threading import TIMEOUT_MAX, Timer
 from typing import Any
 
 import click
+import psutil
 
 from benchmarks.contestants import CONTESTANTS
 from benchmarks.datasets.problems import Unavailable, write
@@ -23,7 +26,7 @@ from benchmarks.suites.runner import THREAD_VARIABLES, commit
 from benchmarks.unseen.problems import PROBLEMS, Problem
 
 TOL = 1e-6  # of daskglm, and the suboptimality that rivals are to reach
-SLOW = 60.0  # seconds of a fit after which a rival is given no tighter tolerance, and one repeat
+READY = 300.0  # seconds until a contestant must have read the rows and warmed up
 SINGLE = ("newton", "tron", "lbfgs", "sdca")
 MOST_FEATURES = 4_000  # with which `newton` is tried by name
 
@@ -34,24 +37,36 @@ class Side:
 
     name: str
     process: subprocess.Popen[str]
+    limit: float
     refused: str | None = None
     tol: float = TOL
     fits: list[dict[str, Any]] = field(default_factory=list)
 
     def fit(self, tol: float) -> dict[str, Any]:
-        """Return the record of one fit."""
+        """Return the record of one fit; the process is ended where that is late."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{tol}\n")
         self.process.stdin.flush()
-        return self.read()
+        return self.read(self.limit)
 
-    def read(self) -> dict[str, Any]:
-        """Return the next answer of the process."""
+    def read(self, limit: float) -> dict[str, Any]:
+        """Return the next answer of the process, which is ended after `limit` seconds."""
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if line.startswith("{"):
-                return json.loads(line)
-        return {"refused": "its process ended"}
+        late = Timer(min(limit, TIMEOUT_MAX), self.end)
+        late.start()
+        answer = next((line for line in self.process.stdout if line.startswith("{")), None)
+        in_time = late.is_alive()
+        late.cancel()
+        if answer is not None:
+            return json.loads(answer)
+        return {"refused": "its process ended" if in_time else f"> {limit:g} s"}
+
+    def end(self) -> None:
+        """End the process and those that it started: H2O's server has a session of its own."""
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(self.process.pid)
+            for each in (*process.children(recursive=True), process):
+                each.kill()
 
     @property
     def seconds(self) -> float:
@@ -64,7 +79,13 @@ class Side:
 
 
 def start(
-    stack: ExitStack, name: str, contestant: str, problem: Problem, folder: str, package: Path
+    stack: ExitStack,
+    name: str,
+    contestant: str,
+    problem: Problem,
+    folder: str,
+    package: Path,
+    limit: float,
 ) -> Side:
     """Start the process of a contestant, with the daskglm of `package`; it may refuse."""
     threads = len(os.sched_getaffinity(0))
@@ -83,9 +104,9 @@ def start(
         env=os.environ | dict.fromkeys(THREAD_VARIABLES, str(threads)) | {"PYTHONPATH": path},
     )
     stack.callback(process.wait)
-    stack.callback(process.kill)
-    side = Side(name, process)
-    answer = side.read()
+    side = Side(name, process, limit)
+    stack.callback(side.end)
+    answer = side.read(READY)
     side.refused = answer.get("refused")
     if contestant.startswith("daskglm") and side.refused is None:
         found = Path(answer["ready"]).parents[1]
@@ -93,8 +114,12 @@ def start(
     return side
 
 
-def race(problem: Problem, base: Path, seed: int, repeats: int) -> list[Side]:
-    """Return all contestants of a problem, with fits that took turns."""
+def race(problem: Problem, base: Path, seed: int, repeats: int, limit: float) -> list[Side]:
+    """Return all contestants of a problem, with fits that took turns.
+
+    No fit of others than `auto` takes more than `limit` seconds, and those that took as much
+    together are not repeated.
+    """
     X, y = problem.make(seed)
     features = X.shape[1]
     with tempfile.TemporaryDirectory(prefix="daskglm-unseen-") as scratch, ExitStack() as stack:
@@ -106,7 +131,10 @@ def race(problem: Problem, base: Path, seed: int, repeats: int) -> list[Side]:
         entries += [(name, f"daskglm-{name}", ROOT) for name in single]
         entries += [(name, name, ROOT) for name in problem.peers]
         sides = [
-            start(stack, name, contestant, problem, folder, package)
+            start(
+                *(stack, name, contestant, problem, folder, package),
+                math.inf if contestant == "daskglm-auto" else limit,
+            )
             for name, contestant, package in entries
         ]
         best = sides[1].fit(TOL)["objective"]
@@ -114,8 +142,12 @@ def race(problem: Problem, base: Path, seed: int, repeats: int) -> list[Side]:
             _find_tol(side, best)
         for turn in range(repeats):
             for side in sides[turn % 2 :] + sides[: turn % 2]:
-                if side.refused is None and (not side.fits or side.seconds < SLOW):
-                    side.fits.append(side.fit(side.tol))
+                if side.refused or sum(fit["seconds"] for fit in side.fits) > limit:
+                    continue
+                found = side.fit(side.tol)
+                side.refused = found.get("refused")
+                if side.refused is None:
+                    side.fits.append(found)
     return sides
 
 
@@ -123,13 +155,15 @@ def _find_tol(side: Side, best: float) -> None:
     """Give a rival the loosest of its tolerances at which it is as near as daskglm promises."""
     if side.refused or CONTESTANTS.get(side.name, CONTESTANTS["daskglm-auto"]).ours:
         return
+    looser = ""
     for tol in CONTESTANTS[side.name].tols:
         found = side.fit(tol)
         if "refused" in found:
-            side.refused = found["refused"]
+            side.refused = found["refused"] + looser
             return
-        side.tol = tol
-        if found["objective"] / best - 1.0 <= TOL or found["seconds"] > SLOW:
+        side.tol, late = tol, found["objective"] / best - 1.0
+        looser = f" ({found['seconds']:.3g} to {late:.0e})"
+        if late <= TOL:
             return
 
 
@@ -143,7 +177,8 @@ def row(problem: Problem, sides: list[Side]) -> str:
         last = side.fits[-1]
         return f"{last['solver']} {last['passes']:.3g}, {side.seconds:.3g}"
 
-    single = min((ran[name] for name in SINGLE if name in ran), key=lambda side: side.seconds)
+    singles = [ran[name] for name in SINGLE if name in ran]
+    single = min(singles, key=lambda side: side.seconds, default=None)
     rivals = []
     for name in problem.peers:
         if name in ran:
@@ -155,7 +190,7 @@ def row(problem: Problem, sides: list[Side]) -> str:
             rivals.append(f"{name}: {refused}")
     return (
         f"| {problem} | {ours(base)} | {ours(now)} | {now.seconds / base.seconds:.2f} "
-        f"| {single.name} {single.fits[-1]['passes']:.3g}, {single.seconds:.3g} "
+        f"| {ours(single) if single else ''} "
         f"| {'; '.join(rivals)} | {now.fits[-1]['beyond_mb']:.0f} |"
     )
 
@@ -170,12 +205,16 @@ HEAD = """\
 @click.option("--only", multiple=True, help="Names of data; repeatable. Default: all.")
 @click.option("--seed", default=0, show_default=True)
 @click.option("--repeats", default=5, show_default=True)
+@click.option("--limit", default=60.0, show_default=True, help="Seconds of a rival's fit.")
 @click.option("--out", type=click.Path(path_type=Path), help="A Markdown page.")
-def main(base: str, only: tuple[str, ...], seed: int, repeats: int, out: Path | None) -> None:
+def main(
+    base: str, only: tuple[str, ...], seed: int, repeats: int, limit: float, out: Path | None
+) -> None:
     """Time BASE, this code and rivals: solver and passes, then median seconds, no intercept.
 
     daskglm proves a relative gap of 1e-6; a rival has the loosest of its tolerances that reaches
-    that, or "(to ...)" says how near it came.
+    that, or "(to ...)" says how near it came. Where a fit takes longer than the limit, its process
+    is ended, and what a looser tolerance took is told.
     """
     threads = len(os.sched_getaffinity(0))
     folder = checkout(base)
@@ -189,7 +228,7 @@ def main(base: str, only: tuple[str, ...], seed: int, repeats: int, out: Path | 
         if only and problem.data not in only:
             continue
         try:
-            lines.append(row(problem, race(problem, folder, seed, repeats)))
+            lines.append(row(problem, race(problem, folder, seed, repeats, limit)))
         except Unavailable as error:
             lines.append(f"| {problem} | not run: {error} | | | | | |")
         click.echo(lines[-1])

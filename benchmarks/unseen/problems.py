@@ -125,7 +125,7 @@ SVC = ("snapml-dual", "liblinear-s3")
 LOGISTIC_DUAL = ("snapml-dual", "liblinear-s0")
 LOGISTIC_DENSE = (
     *("snapml-dual", "sklearn-newton-cholesky", "glum-irls", "sklearn-lbfgs"),
-    *("h2o-irlsm", "h2o-lbfgs"),
+    *("h2o-irlsm", "h2o-lbfgs", "spark-lbfgs"),
 )
 
 

@@ -6,7 +6,10 @@ import types
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+
+from benchmarks.benchopt.race import table
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks" / "benchopt"
 RNG = np.random.default_rng(0)
@@ -63,3 +66,17 @@ def test_a_run_of_no_iterations_is_the_start(solver_of):
     model.set_objective(X=X, y=np.where(X[:, 0] > 0, 1, -1), lmbd=1.0)
     model.run(0)
     assert not model.get_result()["beta"].any()
+
+
+def test_the_table_has_the_fastest_point_within_each_target_in_all_repeats():
+    points = pd.DataFrame(
+        [
+            *[("a", 0, 1.0, 2.0), ("a", 1, 2.0, 1.0005), ("a", 2, 4.0, 1.0), ("a", 2, 6.0, 1.0)],
+            *[("b", 0, 1.0, 1.0), ("b", 0, 1.0, 1.1), ("b", 1, 3.0, 1.0001)],
+        ],
+        columns=["solver_name", "stop_val", "time", "objective_value"],
+    ).assign(data_name="rows", objective_name="lasso")
+    assert table(points).splitlines()[2:] == [
+        "| rows | lasso | a | 2 | 5 | 0e+00 |",
+        "| rows | lasso | b | 3 | - | 1e-04 |",
+    ]

@@ -23,6 +23,7 @@ MODULES = {  # what an environment must be able to import
     "skglm_lbfgs": "skglm",
     "dask_algorithms": "dask_glm",
     "h2o_server": "h2o",
+    "spark_mllib": "pyspark",
     "torch_optim": "torch",
     "cuml_logistic": "cuml",
 }
