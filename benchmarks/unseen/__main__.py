@@ -114,6 +114,11 @@ def start(
     return side
 
 
+def _limit(contestant: str, limit: float) -> float:
+    """Return the limit of a contestant's fits: `auto` has none."""
+    return math.inf if contestant == "daskglm-auto" else limit
+
+
 def race(problem: Problem, base: Path, seed: int, repeats: int, limit: float) -> list[Side]:
     """Return all contestants of a problem, with fits that took turns.
 
@@ -131,10 +136,7 @@ def race(problem: Problem, base: Path, seed: int, repeats: int, limit: float) ->
         entries += [(name, f"daskglm-{name}", ROOT) for name in single]
         entries += [(name, name, ROOT) for name in problem.peers]
         sides = [
-            start(
-                *(stack, name, contestant, problem, folder, package),
-                math.inf if contestant == "daskglm-auto" else limit,
-            )
+            start(stack, name, contestant, problem, folder, package, _limit(contestant, limit))
             for name, contestant, package in entries
         ]
         best = sides[1].fit(TOL)["objective"]
