@@ -17,6 +17,11 @@ from daskglm.objectives.softmax import Softmax
 from daskglm.solvers import costs
 from daskglm.solvers.dual_bound import bounded
 from daskglm.solvers.forecast import iterations_left
+from daskglm.solvers.interior_points import (
+    interior_passes,
+    interior_points,
+    takes_interior_points,
+)
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.lbfgs import lbfgs
 from daskglm.solvers.newton import cost as newton_cost
@@ -77,9 +82,12 @@ def sdca_then_newton(
         return (yield from _second(dual, w, math.inf))[0] or Reason.NO_PROGRESS
 
     workload = Workload.of(objective, tol)
+    inside = takes_steps(dual) and takes_interior_points(dual)
     second = _second_epochs(workload, stepped=takes_steps(dual))
+    if inside:
+        second = min(second, interior_passes(workload) / workload.epoch)
     most = _most_passes(workload, stepped=takes_steps(dual))
-    pace = _Pace(smooth, is_dear=second >= costs.PROXIMAL_TRON_EPOCHS)
+    pace = _Pace(smooth, is_dear=inside or second >= costs.PROXIMAL_TRON_EPOCHS)
     given = {name: options[name] for name in OF_ASCENT if name in options}
     ascent = sdca(dual, tol=tol, state=state, **given)
     above = 0  # rounds in turn with a value above that of w = 0, and no lower gap
@@ -238,6 +246,8 @@ def _second(
     objective = dual.objective  # of rows that may have come to this process
     by_newton = _ends_by_newton(objective)
     name = "newton" if by_newton else "tron"
+    if takes_steps(dual) and takes_interior_points(dual):
+        return (yield from _up_to(passes, objective, interior_points(dual), "interior"))
     if not objective.loss.differentiable:
         steps = proximal_points(dual)
         return (yield from _up_to(passes, objective, steps, name))

@@ -1,0 +1,68 @@
+"""Interior points of the dual of a loss with corners, where coordinate ascent is slow."""
+
+from __future__ import annotations
+
+import math
+
+from daskglm.core.outcome import Reason
+from daskglm.duals.dual import Dual
+from daskglm.solvers import costs
+from daskglm.solvers.iterate import Iterate, Iterates
+from daskglm.solvers.line_search import ROUNDING
+from daskglm.solvers.workload import Workload
+
+
+def interior_points(dual: Dual) -> Iterates:
+    """Method of interior points on the dual, whose variables are in the memory of this process.
+
+    It begins anew, whatever the dual variables are: near a bound its steps are short. Every point
+    is certified. Where rounding ends it, which it does while residuals fit no more, the dual
+    variables are those of the highest dual value that it went through.
+
+    Cost of a step: a Gram of the rows or of the features, its factor, and up to 5 passes.
+    """
+    way, least, idle = "begin", math.inf, 0
+    for _ in range(costs.MOST_INTERIOR):
+        totals = dual.step_inside(way)
+        way, left = "step", float(totals["left"])
+        if not totals["moved"]:
+            break
+        yield _certified(dual)
+        idle = idle + 1 if not left < 0.9 * least else 0
+        least = min(least, left)
+        # the gap has no more to fall than rounding, or it was for long no nearer
+        if left <= ROUNDING * abs(dual.lower) or idle >= costs.IDLE_INTERIOR:
+            break
+    if dual.step_inside("best")["moved"]:
+        yield _certified(dual)
+    else:
+        dual.start_again()
+    return Reason.STALLED
+
+
+def _certified(dual: Dual) -> Iterate:
+    """Return the best point evaluated, once that of these dual variables is."""
+
+    def now() -> dict[str, object]:
+        return {"state": {**dual.state(), "sigma": None}}
+
+    return Iterate(dual.certified_point(), resume=now, save_rows=dual.save)
+
+
+def takes_interior_points(dual: Dual) -> bool:
+    """Return whether the dual is one for this method: of few rows or features, in this process."""
+    objective, can = dual.objective, dual.objective.engine.capabilities
+    here = can.shares_memory and can.device == "cpu" and can.workers == 1
+    if objective.loss.differentiable or dual.penalty.threshold or not here:
+        return False
+    facts = objective.engine.facts
+    few = min(facts.n_rows, objective.n_features) <= costs.LARGEST_HESSIAN
+    return few and facts.n_rows * objective.n_features <= costs.INTERIOR_VALUES
+
+
+def interior_passes(workload: Workload) -> float:
+    """Foresee the passes that take as long as interior points."""
+    n, d = float(workload.summary.n_rows), float(workload.n_features)
+    small, large = min(n, d), max(n, d)
+    work = costs.INTERIOR_STEPS * (small**2 * large + small**3 / 3.0)
+    return costs.INTERIOR_SECONDS * work / workload.pass_seconds
