@@ -82,7 +82,7 @@ def sdca_then_newton(
         return (yield from _second(dual, w, math.inf))[0] or Reason.NO_PROGRESS
 
     workload = Workload.of(objective, tol)
-    inside = takes_steps(dual) and takes_interior_points(dual)
+    inside = takes_interior_points(dual)
     second = _second_epochs(workload, stepped=takes_steps(dual))
     if inside:
         second = min(second, interior_passes(workload) / workload.epoch)
@@ -246,7 +246,7 @@ def _second(
     objective = dual.objective  # of rows that may have come to this process
     by_newton = _ends_by_newton(objective)
     name = "newton" if by_newton else "tron"
-    if takes_steps(dual) and takes_interior_points(dual):
+    if takes_interior_points(dual):
         return (yield from _up_to(passes, objective, interior_points(dual), "interior"))
     if not objective.loss.differentiable:
         steps = proximal_points(dual)

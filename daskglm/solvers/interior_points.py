@@ -50,14 +50,18 @@ def _certified(dual: Dual) -> Iterate:
 
 
 def takes_interior_points(dual: Dual) -> bool:
-    """Return whether the dual is one for this method: of few rows or features, in this process."""
+    """Return whether the dual is one for this method: of few rows for each feature, here.
+
+    With more rows proximal points and epochs take less. Rows are in the memory of this process.
+    """
     objective, can = dual.objective, dual.objective.engine.capabilities
     here = can.shares_memory and can.device == "cpu" and can.workers == 1
-    if objective.loss.differentiable or dual.penalty.threshold or not here:
+    plain = dual.feasible is dual.penalty and not dual.penalty.threshold
+    if objective.loss.differentiable or not (plain and here):
         return False
-    facts = objective.engine.facts
-    few = min(facts.n_rows, objective.n_features) <= costs.LARGEST_HESSIAN
-    return few and facts.n_rows * objective.n_features <= costs.INTERIOR_VALUES
+    n, d = objective.engine.facts.n_rows, objective.n_features
+    few = n <= costs.FEW_ROWS * d and min(n, d) <= costs.LARGEST_HESSIAN
+    return few and n * d <= costs.INTERIOR_VALUES
 
 
 def interior_passes(workload: Workload) -> float:

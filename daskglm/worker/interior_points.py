@@ -74,7 +74,7 @@ class Box(NamedTuple):
 
 
 class InteriorPoints:
-    """The method over rows X (n, d), an array or CSR matrix, within a box.
+    """The method over rows X (n, d) within a box.
 
     Parameters
     ----------
@@ -91,12 +91,11 @@ class InteriorPoints:
         What distances from bounds times their forces add up to: the gap, once margins fit.
     """
 
-    def __init__(self, X: Any, box: Box, *, balanced: bool) -> None:
+    def __init__(self, X: np.ndarray, box: Box, *, balanced: bool) -> None:
         self.X, self.box, self.balanced = X, box, balanced
         n, d = X.shape
-        self.gram = _array(X @ X.T) if n <= ROWS_EACH * d else None
-        square = X.multiply(X).sum() if sp.issparse(X) else np.vdot(X, X)
-        self.ridge = RIDGE * UNIT * float(square) / max(n, 1)
+        self.gram = X @ X.T if n <= ROWS_EACH * d else None
+        self.ridge = RIDGE * UNIT * float(np.vdot(X, X)) / max(n, 1)
         self._pieces()
         self.intercept, self.best, self.highest = 0.0, np.zeros(n), 0.0
         # forces of the bounds: the residuals', and as much more as these are in the mean
@@ -221,8 +220,7 @@ class InteriorPoints:
 
             return by_rows
 
-        scaled = X.multiply(soft[:, None]).tocsr() if sp.issparse(X) else X * soft[:, None]
-        system = _array(X.T @ scaled)
+        system = X.T @ (X * soft[:, None])
         system[np.diag_indices_from(system)] += 1.0
         factor = scipy.linalg.cho_factor(system, lower=True, overwrite_a=True, **options)
 
@@ -238,7 +236,8 @@ class OverBlocks:
 
     def __init__(self, request: DualInterior, caches: Sequence[Any], n_features: int) -> None:
         blocks = [matrix_of(m.rows, n_features) for m in caches]
-        X = sp.vstack(blocks, "csr") if sp.issparse(blocks[0]) else np.vstack(blocks)
+        # sparse ones as well: their Gram has few zeros
+        X = np.vstack([part.toarray() if sp.issparse(part) else part for part in blocks])
         self.mass = self._mass(request.state, caches)
         self.counts = self.mass > 0.0
         y = np.concatenate([m.y for m in caches]).astype(float)[self.counts]
@@ -271,11 +270,6 @@ class OverBlocks:
             "moved": moved,
             "rows": (1 if points.gram is not None else 4) * n,
         }
-
-
-def _array(matrix: Any) -> np.ndarray:
-    found: np.ndarray = matrix.toarray() if sp.issparse(matrix) else np.array(matrix)
-    return found
 
 
 def _until_zero(at: np.ndarray, by: np.ndarray) -> float:
