@@ -441,7 +441,7 @@ class DualInterior:
 
     Of rows of one group in host memory, without a threshold. `way` is "begin": anew; "step"; or
     "best": no step, but back to the variables of the highest dual value that steps went through.
-    Passes: up to 4, beside a Gram of the rows or of the features.
+    Passes: 1, or 10 of many rows, beside a Gram of the rows or of the features.
 
     Reply: own = X' C alpha' (d + 1,); change, from the committed state; intercept; left, of the gap
     by what the method knows; moved, whether there was a step.

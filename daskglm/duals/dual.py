@@ -401,7 +401,7 @@ class Dual:
     def step_inside(self, way: str) -> Totals:
         """Go to where a step of interior points leads, its intercept included.
 
-        `way` and what is returned are those of `DualInterior`. Cost: up to 4 passes, 1 round.
+        `way` and what is returned are those of `DualInterior`. Cost: 1 pass or 10, 1 round.
         """
         self.rounds += 1
         self.adopted, self.plane = None, None

@@ -33,14 +33,7 @@ from daskglm.data import row_files as chunks
 from daskglm.losses.base import Law
 
 OfState = (
-    DualRound
-    | DualLine
-    | DualSpan
-    | DualMove
-    | DualInterior
-    | DualTotals
-    | DualSave
-    | DualValue
+    DualRound | DualLine | DualSpan | DualMove | DualInterior | DualTotals | DualSave | DualValue
 )
 
 
