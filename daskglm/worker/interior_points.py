@@ -95,7 +95,7 @@ class InteriorPoints:
 
     def __init__(self, X: np.ndarray, box: Box, *, balanced: bool) -> None:
         self.X, self.box, self.balanced = X, box, balanced
-        n, d = X.shape
+        n = len(X)
         self.gram = X @ X.T if n <= MOST_ROWS else None
         self.ridge = RIDGE * UNIT * float(np.vdot(X, X)) / max(n, 1)
         self._pieces()
