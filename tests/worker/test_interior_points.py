@@ -28,7 +28,8 @@ def gap(loss, X, y, mass, points):
     """Primal less dual value at the points' variables, and the primal one."""
     v, losses = X.T @ points.b, find(loss)
     z = X @ v + points.intercept
-    value = sum(m * losses.row(t, at, losses.p1, losses.p2)[0] for m, t, at in zip(mass, y, z))
+    each = zip(mass, y, z, strict=True)
+    value = sum(m * losses.row(t, at, losses.p1, losses.p2)[0] for m, t, at in each)
     return value + v @ v - points.box.rises(points.b), value + 0.5 * v @ v
 
 
