@@ -226,8 +226,9 @@ FEW_ROWS = 4.0
 # after 10 to 32 steps (2026-11-30).
 MOST_INTERIOR, INTERIOR_STEPS, IDLE_INTERIOR = 60, 20.0, 15
 # Seconds of a thread for a product of a Gram or of a factor in such a step: 0.05 to 0.2 ns with 300
-# to 2,000 unknowns. And the values of rows, made dense, that are kept for it: 128 MB. Chosen.
-INTERIOR_SECONDS, INTERIOR_VALUES = 1e-10, 16_000_000
+# to 2,000 unknowns. And the values of rows, made dense, that are kept for it, 128 MB, and the
+# seconds foreseen for all steps, at most: nothing else is done meanwhile. Chosen.
+INTERIOR_SECONDS, INTERIOR_VALUES, INTERIOR_LONGEST = 1e-10, 16_000_000, 10.0
 # Epochs between which a rate of dual ascent is believed, at least, and the most that count; and
 # rounds that count where the second method is dear. Chosen.
 SEEN_EPOCHS, RATE_WINDOW, SURE_WINDOW = 3, 5, 40

@@ -62,13 +62,18 @@ def takes_interior_points(dual: Dual) -> bool:
         return False
     n, d = objective.engine.facts.n_rows, objective.n_features
     few = n <= costs.FEW_ROWS * d and min(n, d) <= costs.LARGEST_HESSIAN
-    return few and n * d <= costs.INTERIOR_VALUES
+    return few and n * d <= costs.INTERIOR_VALUES and _seconds(n, d) <= costs.INTERIOR_LONGEST
 
 
 def interior_passes(workload: Workload) -> float:
     """Foresee the passes that take as long as interior points."""
-    n, d = float(workload.summary.n_rows), float(workload.n_features)
+    return _seconds(workload.summary.n_rows, workload.n_features) / workload.pass_seconds
+
+
+def _seconds(rows: int, features: int) -> float:
+    """Foresee the seconds of a thread that interior points take."""
+    n, d = float(rows), float(features)
     work = n * n * d + costs.INTERIOR_STEPS * n**3 / 3.0
     if n > costs.LARGEST_HESSIAN:
         work = costs.INTERIOR_STEPS * (n * d * d + d**3 / 3.0)
-    return costs.INTERIOR_SECONDS * work / workload.pass_seconds
+    return costs.INTERIOR_SECONDS * work
