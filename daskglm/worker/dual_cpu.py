@@ -262,7 +262,10 @@ class OnThreads:
         self.wake(caches)
         if request.way == "begin" or self.inside is None:
             self.inside = interior_points.OverBlocks(request, caches, self.n_features)
-        return self.inside.answer(request, caches)
+        found = self.inside.answer(request, caches)
+        if request.way == "best":
+            self.inside = None  # a copy of the rows, and their Gram
+        return found
 
     def value(self, law: Law, request: DualValue, caches: Sequence[Any]) -> Totals:
         """Conjugates with the positive and the negative variables scaled."""
