@@ -436,6 +436,23 @@ class DualMove:
 
 
 @dataclass(frozen=True)
+class DualInterior:
+    """A step of the method of interior points over all rows, from where the last one went.
+
+    Of rows of one group in host memory, without a threshold. `way` is "begin": anew; "step"; or
+    "best": no step, but back to the variables of the highest dual value that steps went through.
+    Passes: 1, or 10 of many rows, beside a Gram of the rows or of the features.
+
+    Reply: own = X' C alpha' (d + 1,); change, from the committed state; intercept; left, of the gap
+    by what the method knows; moved, whether there was a step.
+    """
+
+    state: DualStateRef
+    loss: LossRef
+    way: str
+
+
+@dataclass(frozen=True)
 class DualTotals:
     """Add up what certifies the committed state. 1 pass.
 
@@ -511,6 +528,7 @@ DualRequest = (
     | DualLine
     | DualSpan
     | DualMove
+    | DualInterior
     | DualTotals
     | DualValue
     | DualSave

@@ -26,6 +26,7 @@ import numpy as np
 from daskglm.certificates.rounding import HIDDEN
 from daskglm.core.asking import Asking
 from daskglm.core.requests import (
+    DualInterior,
     DualLine,
     DualLoad,
     DualRound,
@@ -395,6 +396,24 @@ class Dual:
         if primal is not objective:
             objective.rows.meter.absorb(primal.rows.meter)
         self.offset = float(w[d]) - self.bias * float(self.v[-1]) if len(w) > d else 0.0
+
+    # ---- interior points
+    def step_inside(self, way: str) -> Totals:
+        """Go to where a step of interior points leads, its intercept included.
+
+        `way` and what is returned are those of `DualInterior`. Cost: 1 pass or 10, 1 round.
+        """
+        self.rounds += 1
+        self.adopted, self.plane = None, None
+        totals = self.ask(DualInterior(self.ref(), self.objective.loss.ref, way))
+        self.sure, self.change = True, totals["change"]
+        self.commit(1.0)
+        # what the rows add up to, not a small rest of long changes
+        self.v, self.drift, self.read_at = totals["own"], 1.0, self.rounds
+        if self.objective.fit_intercept:
+            self.offset = float(totals["intercept"]) - self.bias * float(self.v[-1])
+        self.w = self.primal_point()
+        return totals
 
     # ---- how good it is
     def certificate(self, at: np.ndarray | None = None) -> Certificate:

@@ -229,6 +229,15 @@ PROXIMAL_TRON_EPOCHS = 3000.0
 # came to rest unproved, 1,175 x 446 at a gap of 9e4, or took seconds, where such steps end in 0.05
 # to 1 s; with more rows Newton's method is faster (60 drawn hinges, 2026-11-29).
 FEW_ROWS = 4.0
+# Steps of interior points that losses with corners take, at most and in the median, and those in
+# turn after which they are given up where their products do not fall. Of 21 drawn problems of 300
+# to 6,393 rows, C up to 1,000, of which the ascent had proved none in 8 s, 19 were within 1e-5
+# after 10 to 32 steps (2026-11-30).
+MOST_INTERIOR, INTERIOR_STEPS, IDLE_INTERIOR = 60, 20.0, 15
+# Seconds of a thread for a product of a Gram or of a factor in such a step: 0.05 to 0.2 ns with 300
+# to 2,000 unknowns. And the values of rows, made dense, that are kept for it, 128 MB, and the
+# seconds foreseen for all steps, at most: nothing else is done meanwhile. Chosen.
+INTERIOR_SECONDS, INTERIOR_VALUES, INTERIOR_LONGEST = 1e-10, 16_000_000, 10.0
 # Epochs between which a rate of dual ascent is believed, at least, and the most that count; and
 # rounds that count where the second method is dear. Chosen.
 SEEN_EPOCHS, RATE_WINDOW, SURE_WINDOW = 3, 5, 40

@@ -17,6 +17,11 @@ from daskglm.objectives.softmax import Softmax
 from daskglm.solvers import costs
 from daskglm.solvers.dual_bound import bounded
 from daskglm.solvers.forecast import iterations_left
+from daskglm.solvers.interior_points import (
+    interior_passes,
+    interior_points,
+    takes_interior_points,
+)
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.lbfgs import lbfgs
 from daskglm.solvers.newton import cost as newton_cost
@@ -54,10 +59,10 @@ def sdca_then_newton(
     polish : bool, optional
         Whether a second stage is allowed: Newton's method or TRON on the primal, whichever is
         expected to end first, for the hinge on proximal points of its dual, which alone takes an L1
-        part. Default: if the stop rule is the gap. It begins when the epochs left, by the rate of
-        the last three to five, cost more than that is expected to take (for a smooth loss and tol
-        >= 1e-5: ten times as much), or when the ascent fails: its points are above w = 0, or it
-        lowers the gap no further.
+        part, or, of few rows, interior points. Default: if the stop rule is the gap. It begins when
+        the epochs left, by the rate of the last three to five, cost more than that is expected to
+        take (for a smooth loss and tol >= 1e-5: ten times as much), or when the ascent fails: its
+        points are above w = 0, or it lowers the gap no further.
     state, folder
         State of a solve to resume, and the folder with its dual variables.
     **options
@@ -79,9 +84,9 @@ def sdca_then_newton(
     workload = Workload.of(objective, tol)
     if automatic and state is None:
         yield from opened(objective, w, workload, sdca_cost(workload))
-    second = _second_epochs(workload, stepped=takes_steps(dual))
-    most = _most_passes(workload, stepped=takes_steps(dual))
-    pace = _Pace(smooth, is_dear=second >= costs.PROXIMAL_TRON_EPOCHS)
+    stepped, inside = takes_steps(dual), takes_interior_points(dual)
+    second = _second_epochs(workload, stepped=stepped, inside=inside)
+    pace = _Pace(smooth, is_dear=inside or second >= costs.PROXIMAL_TRON_EPOCHS)
     given = {name: options[name] for name in OF_ASCENT if name in options}
     ascent = sdca(dual, tol=tol, state=state, **given)
     above = 0  # rounds in turn with a value above that of w = 0, and no lower gap
@@ -109,11 +114,9 @@ def sdca_then_newton(
             lately = iterations_left(pace.gaps, tol, costs.LONG_ASCENT // 2)
             lost = allowed = lately > costs.HOPELESS_EPOCHS
         if allowed and (lost or left > patience * second):
-            passes = min(max(costs.SECOND_PER_EPOCH * left, costs.LEAST_SECOND), most)
+            passes = math.inf if lost else _passes(workload, left, stepped=stepped)
             best = min(filter(None, (reached, point)), key=lambda known: known.value)
-            reason, reached = yield from _second(
-                dual, best.w, math.inf if lost else passes, near=_is_near(dual, best)
-            )
+            reason, reached = yield from _second(dual, best.w, passes, near=_is_near(dual, best))
             if reason is not None and smooth and (lost or not pace.is_dear):
                 return reason
             # it took more than the epochs it was to save, or proximal points came to rest where the
@@ -244,6 +247,8 @@ def _second(
     objective = dual.objective  # of rows that may have come to this process
     by_newton = _ends_by_newton(objective)
     name = "newton" if by_newton else "tron"
+    if takes_interior_points(dual):
+        return (yield from _up_to(passes, objective, interior_points(dual), "interior"))
     if not objective.loss.differentiable:
         steps = proximal_points(dual)
         return (yield from _up_to(passes, objective, steps, name))
@@ -295,18 +300,25 @@ def _ends_by_newton(objective: Objective) -> bool:
     return by_newton < math.inf and (not workload.smooth or by_newton <= about)
 
 
-def _most_passes(workload: Workload, *, stepped: bool) -> float:
-    """Return how many passes the second method may take: TRON those foreseen, if steps follow."""
-    if not workload.smooth:
-        return costs.MOST_HINGE
-    return workload.tron_passes if stepped else costs.MOST_SECOND
+def _passes(workload: Workload, left: float, *, stepped: bool) -> float:
+    """Return how many passes the second method may take, by the epochs that are left.
+
+    TRON may take at most those foreseen, if steps follow.
+    """
+    most = costs.MOST_HINGE
+    if workload.smooth:
+        most = workload.tron_passes if stepped else costs.MOST_SECOND
+    return min(max(costs.SECOND_PER_EPOCH * left, costs.LEAST_SECOND), most)
 
 
-def _second_epochs(workload: Workload, *, stepped: bool) -> float:
+def _second_epochs(workload: Workload, *, stepped: bool, inside: bool) -> float:
     """Foresee the time that the second method takes, in epochs.
 
-    Much if the ascent takes steps, unless TRON is foreseen to end before these do.
+    Much if the ascent takes steps, unless TRON is foreseen to end before these do, or it is that of
+    interior points.
     """
+    if inside:
+        return min(interior_passes(workload) / workload.epoch, costs.PROXIMAL_TRON_EPOCHS)
     of_steps = costs.STEPPED_EPOCHS * workload.epoch
     if stepped and (not workload.smooth or workload.tron_passes > of_steps):
         return costs.PROXIMAL_TRON_EPOCHS

@@ -22,6 +22,7 @@ from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
 from daskglm.solvers import costs, kinked_steps
 from daskglm.solvers.corner_widths import ByIterations, ByRates, Widths
+from daskglm.solvers.interior_points import interior_points, takes_interior_points
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import ROUNDING, backtrack
 from daskglm.solvers.linear_systems import newton_step
@@ -39,8 +40,9 @@ def proximal(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Itera
 
     From w = 0 samples of growing size come first. Corners are rounded over about the distance that
     a sample of m rows leaves to the optimum, (size / m)^0.4 of the mean loss (He, Pan, Tan & Zhou
-    2021, for quantiles); that is the first width for all rows too. Cost: 1 pass, some tenths of a
-    pass for the samples, then that of `proximal_points`.
+    2021, for quantiles); that is the first width for all rows too. Of few rows for each feature
+    `interior_points` come before. Cost: 1 pass, some tenths of a pass for the samples, then that of
+    `proximal_points`.
     """
     zero = objective.xp.zeros(objective.size)
     dual = Dual(objective, zero, SDCAConfig(), 0, corrected=_corrected(objective))
@@ -51,6 +53,10 @@ def proximal(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Itera
         yield Iterate(dual.kept_point())
     else:
         yield Iterate(dual.start_point())
+    if takes_interior_points(dual):
+        for iterate in interior_points(dual):
+            yield Iterate(iterate.point)
+        from_origin = False
 
     facts = objective.engine.facts
     start, value = dual.kept, dual.value

@@ -16,6 +16,7 @@ import numpy as np
 
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import (
+    DualInterior,
     DualLine,
     DualMove,
     DualRound,
@@ -32,6 +33,7 @@ from daskglm.kernels.records import NO_NUMBERS
 from daskglm.kernels.storages import row_values
 from daskglm.losses import conjugates as duals
 from daskglm.losses.base import Law
+from daskglm.worker import interior_points
 from daskglm.worker.conjugate_steps import Moved, OwnSteps, derivatives
 from daskglm.worker.local_epochs import Run, limits_of
 from daskglm.worker.schedule import Group, bucket_rows, groups_of, threads_for
@@ -78,6 +80,7 @@ class OnThreads:
         self.spread = np.inf  # of projected gradients, when all rows were met last
         self.all_awake = True
         self.steps = OwnSteps()
+        self.inside: interior_points.OverBlocks | None = None
         self.moved: list[Moved] = []  # between a `DualSpan` and the next state
         self.groups: dict[Any, list[Group]] = {}
 
@@ -253,6 +256,16 @@ class OnThreads:
             part.go(law, request.state, request.multiples, vector, slopes) for part in self.moved
         )
         return {"slopes": slopes, "back": back}
+
+    def interior(self, request: DualInterior, caches: Sequence[Any]) -> Totals:
+        """Take a step of interior points, or go to the best variables that they went through."""
+        self.wake(caches)
+        if request.way == "begin" or self.inside is None:
+            self.inside = interior_points.OverBlocks(request, caches, self.n_features)
+        found = self.inside.answer(request, caches)
+        if request.way == "best":
+            self.inside = None  # a copy of the rows, and their Gram
+        return found
 
     def value(self, law: Law, request: DualValue, caches: Sequence[Any]) -> Totals:
         """Conjugates with the positive and the negative variables scaled."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from daskglm.core.device import to_host
 from daskglm.core.requests import (
+    DualInterior,
     DualLine,
     DualLoad,
     DualMove,
@@ -31,7 +32,9 @@ from daskglm.core.requests import (
 from daskglm.data import row_files as chunks
 from daskglm.losses.base import Law
 
-OfState = DualRound | DualLine | DualSpan | DualMove | DualTotals | DualSave | DualValue
+OfState = (
+    DualRound | DualLine | DualSpan | DualMove | DualInterior | DualTotals | DualSave | DualValue
+)
 
 
 class DualBackend(Protocol):
@@ -79,6 +82,9 @@ class DualBackend(Protocol):
 
         `vector` is X' C times the step before rows are brought back.
         """
+
+    def interior(self, request: DualInterior, caches: Sequence[Any]) -> Totals:
+        """Answer a `DualInterior` but for the change, with the variables in `work`."""
 
     def value(self, law: Law, request: DualValue, caches: Sequence[Any]) -> Totals:
         """Answer a `DualValue`."""
@@ -200,6 +206,13 @@ class DualWorker:
         # rows that are brought back are read one way only
         return {**moved, "change": step, "rows": moved.pop("back") / 2}
 
+    def _interior(self, law: Law, request: DualInterior, caches: Sequence[Any]) -> Totals:
+        for m in caches:
+            m.margins.clear()  # of points that are left behind
+        found = self.side.interior(request, caches)
+        self.change, self.swept = found["own"] - self.own, None
+        return {**found, "change": self.change}
+
     def _value(self, law: Law, request: DualValue, caches: Sequence[Any]) -> Totals:
         return self.side.value(law, request, caches)
 
@@ -308,6 +321,7 @@ AT_A_STATE: dict[type, Callable[..., Totals]] = {
     DualLine: DualWorker._line,
     DualSpan: DualWorker._span,
     DualMove: DualWorker._move,
+    DualInterior: DualWorker._interior,
     DualTotals: DualWorker._totals,
     DualSave: DualWorker._save,
     DualValue: DualWorker._value,

@@ -317,12 +317,12 @@ def test_slopes_by_margins_are_those_by_the_shared_vector(loss):
     assert by_margins.hessian == pytest.approx(by_vector.hessian, rel=1e-12)
 
 
-@pytest.mark.parametrize(("rows", "stepped"), [(240, True), (600, False)])
-def test_few_rows_are_left_to_steps(rows, stepped):
+@pytest.mark.parametrize(("rows", "second"), [(240, "interior"), (600, "newton")])
+def test_few_rows_are_no_proximal_points(rows, second):
     """Proximal points by Newton's method came to rest, unproved, or took seconds."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((rows, 120))
     y = np.where(rng.random(rows) < 0.5, 1.0, -1.0)
     report = daskglm.fit(X, y, loss="hinge", C=10.0, fit_intercept=False, random_state=0).report_
     assert report.converged
-    assert report.solver == ("sdca" if stepped else "sdca+newton")
+    assert report.solver == f"sdca+{second}"
