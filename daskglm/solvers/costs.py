@@ -176,12 +176,6 @@ FEW_PASSES = 6.5
 # foreseen for flights by tail number where 6 to 9 passes were taken (2026-11).
 ELIMINATION_PASSES = 100.0
 
-# Newton's method is taken up to so many times the cost of TRON. That one's passes are within a
-# factor of 1.74 of what is foreseen, in the mean of logarithms, and if they are more than Newton's
-# cost both are paid: the expected times are equal there, by arithmetic with a log-normal error. On
-# 170 drawn problems all of 1 to 1.5 did as well (2026-11-29).
-CERTAIN = 1.4
-
 # ---- easy rows
 # Relative errors up to which L-BFGS goes on after its first point, the second and all further ones,
 # points after which another solver takes over, passes that cost less than what is foreseen of that

@@ -143,3 +143,16 @@ def test_tron_after_an_ascent_hands_over_to_newton(monkeypatch):
     model = daskglm.fit(X, y, loss="logistic", solver="sdca", C=100.0, random_state=0)
     assert model.report_.converged
     assert model.report_.solver == "sdca+tron+newton"
+
+
+@pytest.mark.parametrize("proved", [False, True])
+def test_a_point_of_which_nothing_is_proved_is_left(proved):
+    objective = problem(*make_problem(300, 20), "logistic", C=1.0)
+    dual = Dual(objective, np.zeros(objective.size), SDCAConfig(), 0)
+    dual.start_point()
+    w = daskglm.fit(
+        *make_problem(300, 20), C=0.01, fit_intercept=False
+    ).coef_.ravel()  # the way there
+    dual.gap = (0.9 if proved else 1.1) * objective.at(w).value
+    first = next(hybrid._second(dual, w, math.inf, near=False)).point
+    assert np.array_equal(first.w, w if proved else dual.kept)
