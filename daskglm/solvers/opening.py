@@ -58,7 +58,8 @@ def may_be_easy(workload: Workload, foreseen: float) -> bool:
     """
     alike = workload.outputs == 1 and workload.smooth and not workload.kinked
     easy = workload.penalised and workload.curvature_ratio <= costs.EASY_RATIO
-    return alike and easy and costs.EASY_PASSES * workload.lbfgs_iteration <= foreseen
+    iteration = 1.0 + costs.EASY_SHARE * (workload.lbfgs_iteration - 1.0)
+    return alike and easy and costs.EASY_PASSES * iteration <= foreseen
 
 
 def _most(points: int) -> float:
