@@ -219,7 +219,9 @@
     if (work.hasDual) expected.sdca = work.sdca();
     if (work.hasCorners) expected.proximal = work.proximal();
     const names = Object.keys(expected);
-    const taken = names.reduce((a, b) => (expected[b] < expected[a] ? b : a));
+    let taken = names.reduce((a, b) => (expected[b] < expected[a] ? b : a));
+    // Newton's cost is certain
+    if (taken === "tron" && expected.newton <= costs.CERTAIN * expected.tron) taken = "newton";
     return { taken, expected };
   }
 
