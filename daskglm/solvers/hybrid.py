@@ -247,10 +247,10 @@ def _second(
     Returns why the method ended, None if it needs more passes, and the last point.
     """
     objective = dual.objective  # of rows that may have come to this process
-    by_newton = _ends_by_newton(objective)
-    name = "newton" if by_newton else "tron"
     if takes_interior_points(dual):
         return (yield from _up_to(passes, objective, interior_points(dual), "interior"))
+    by_newton = _ends_by_newton(objective)
+    name = "newton" if by_newton else "tron"
     if not objective.loss.differentiable:
         steps = proximal_points(dual)
         return (yield from _up_to(passes, objective, steps, name))
@@ -264,9 +264,9 @@ def _second(
     # first is w = 0, the method begins there
     far = not first.point.value <= dual.value
     if not (far or near):
-        far = dual.gap >= first.point.value
-    if not (far or near):
-        far = first.point.gradient_norm > objective.at(dual.kept).gradient_norm
+        far = dual.gap >= first.point.value or (
+            first.point.gradient_norm > objective.at(dual.kept).gradient_norm
+        )
     if far:
         steps.close()
         steps = begin(dual.kept)

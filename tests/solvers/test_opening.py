@@ -1,4 +1,4 @@
-"""Easy rows are left to L-BFGS, others lose a pass at most by what tells them apart."""
+"""Easy rows are left to L-BFGS; where the error at zero tells that they are not, a pass is lost."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def test_auto_ends_with_l_bfgs_where_rows_are_easy():
 
 
 @pytest.mark.parametrize("chosen", ["sdca", "tron"])
-def test_others_lose_a_pass_at_most(chosen, monkeypatch):
+def test_rows_that_are_hard_at_zero_lose_a_pass_at_most(chosen, monkeypatch):
     monkeypatch.setattr("daskglm.fitting.runner.choose", lambda *_: (chosen, "for the test"))
     X, y = rows(shared=1.0)
     found = daskglm.fit(X, y, **EASY, random_state=0)

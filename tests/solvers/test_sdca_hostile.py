@@ -23,8 +23,7 @@ from tests.seeds import is_many, of_the_commit_or
 
 NAMES = ["hinge", "smoothed_hinge", "squared_hinge", "logistic", "squared"]
 BOUNDED = ["huber", "quantile", "epsilon_insensitive", "squared_epsilon_insensitive"]
-# those that rounding leaves unproved end by a warning: seed 64011088, 48 x 2, after 3,281
-MOST_PASSES = 4000
+MOST_PASSES = 3000
 R = np.random.default_rng(0)
 X = R.standard_normal((120, 4))
 y = (X[:, 0] + R.logistic(size=120) > 0).astype(int)
