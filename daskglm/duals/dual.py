@@ -278,6 +278,13 @@ class Dual:
             rounding = self._rounding()
         return self._point(self.kept, self.value, gap + rounding)
 
+    def is_hidden(self, tol: float) -> bool:
+        """Return whether the best value is within tol of the dual's, and rounding hides a proof.
+
+        No more can be had from an ascent then. Cost: nothing.
+        """
+        return self.value - self.lower <= tol * abs(self.value) < self._rounding()
+
     def _rounding(self) -> float:
         """Bound the rounding error of the gap. Cost: nothing."""
         objective = self.objective

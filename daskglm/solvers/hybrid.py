@@ -79,49 +79,49 @@ def sdca_then_newton(
     dual = Dual(objective, w, config_of(objective, options), options.get("random_state", 0), saved)
     # a checkpoint of the second stage has no dual variables
     if state is not None and saved is None:
-        return (yield from _second(dual, w, math.inf))[0] or Reason.NO_PROGRESS
+        return (yield from _second(dual, w, math.inf, tol))[0] or Reason.NO_PROGRESS
 
     workload = Workload.of(objective, tol)
     if automatic and state is None:
         yield from opened(objective, w, workload, sdca_cost(workload))
-    stepped, inside = takes_steps(dual), takes_interior_points(dual)
-    second = _second_epochs(workload, stepped=stepped, inside=inside)
-    pace = _Pace(smooth, is_dear=inside or second >= costs.PROXIMAL_TRON_EPOCHS)
+    pace = _Pace(dual, workload)
     given = {name: options[name] for name in OF_ASCENT if name in options}
     ascent = sdca(dual, tol=tol, state=state, **given)
-    above = 0  # rounds in turn with a value above that of w = 0, and no lower gap
     again = False  # whether the second stage was given up
     reached: Point | None = None  # by the second stage
-    while True:
+    while smooth or not dual.is_hidden(tol):
         try:
             iterate = next(ascent)
         except StopIteration as end:
             if not (allowed and end.value is Reason.STALLED):
                 return end.value
-            reason, _ = yield from _second(dual, iterate.point.w, math.inf)
+            reason, _ = yield from _second(dual, iterate.point.w, math.inf, tol)
             return reason or Reason.NO_PROGRESS
         yield iterate
         point = iterate.point
         if point.certify is None and not pace.gaps:  # the start, of which no gap is known
             continue
 
-        # hinges of much noise begin above w = 0, and get nearer with each round
-        falls = pace.meet(point, dual.plan.epochs)
-        above = 0 if falls or point.value <= dual.at_zero else above + 1
-        left = pace.left(tol)
-        lost = above >= costs.LOST_ROUNDS
-        if again and len(pace.gaps) >= costs.LONG_ASCENT:
-            lately = iterations_left(pace.gaps, tol, costs.LONG_ASCENT // 2)
-            lost = allowed = lately > costs.HOPELESS_EPOCHS
-        if allowed and (lost or left > patience * second):
-            passes = math.inf if lost else _passes(workload, left, stepped=stepped)
+        lost, left = pace.meet(point, dual), pace.left(tol)
+        if again and pace.is_hopeless(tol):
+            if not smooth:
+                break
+            lost = allowed = True
+        if allowed and (lost or left > patience * pace.second):
+            passes = math.inf if lost else _passes(workload, left, stepped=pace.stepped)
             best = min(filter(None, (reached, point)), key=lambda known: known.value)
-            reason, reached = yield from _second(dual, best.w, passes, near=_is_near(dual, best))
+            second = _second(dual, best.w, passes, tol, near=_is_near(dual, best))
+            reason, reached = yield from second
             if reason is not None and smooth and (lost or not pace.is_dear):
                 return reason
             # it took more than the epochs it was to save, or proximal points came to rest where the
-            # ascent had only paused: that resumes from where it was
-            allowed, again, dual.rests = False, smooth, not smooth
+            # ascent had only paused: that resumes from where it was, and may leave the rest to
+            # interior points if it is slow again
+            again, dual.rests = smooth or pace.inside, not smooth
+            if not smooth:
+                pace = _Pace(dual, workload)
+            allowed = pace.inside and not again
+    return Reason.STALLED
 
 
 class _Pace:
@@ -129,32 +129,53 @@ class _Pace:
 
     Parameters
     ----------
-    smooth : bool
-        Whether the loss is.
+    dual : Dual
+    workload : Workload
+        Of its objective.
+
+    Attributes
+    ----------
+    inside, stepped : bool
+        Whether interior points are the second method, and whether the ascent takes steps.
+    second : float
+        What the second method is foreseen to take, in epochs.
     is_dear : bool
-        Whether the second method is, for which the rate must be sure.
+        Whether that is much, or it has been tried, so that the rate must be sure.
     """
 
-    def __init__(self, smooth: bool, *, is_dear: bool) -> None:
-        self.smooth, self.is_dear = smooth, is_dear
-        self.window = costs.SURE_WINDOW if is_dear else costs.RATE_WINDOW
+    def __init__(self, dual: Dual, workload: Workload) -> None:
+        self.smooth = workload.smooth
+        self.stepped, self.inside = takes_steps(dual), takes_interior_points(dual)
+        self.second = _second_epochs(workload, stepped=self.stepped, inside=self.inside)
+        dear = self.second >= costs.PROXIMAL_TRON_EPOCHS
+        self.is_dear = self.inside or dear or dual.rests
+        self.window = costs.SURE_WINDOW if self.is_dear else costs.RATE_WINDOW
+        self.above = 0  # rounds in turn with a value above that of w = 0, and no lower gap
         self.rows: Objective | None = None
         self.gaps: list[float] = []
         self.epochs: list[int] = []
 
-    def meet(self, point: Point, epochs: int) -> bool:
-        """Take the gap of a round of so many epochs; return whether it is the lowest so far.
+    def meet(self, point: Point, dual: Dual) -> bool:
+        """Take the gap after a round; return whether the ascent is lost, above w = 0.
 
         It rises where rows that were passed over are met again, which is no reason for a second
         method that is dear. Where all rows have come to this process, the ascent has begun anew.
+        Hinges of much noise begin above w = 0, and get nearer with each round.
         """
         if point.objective is not self.rows:
             self.rows, self.gaps, self.epochs = point.objective, [], []
         gap = float(point.gap or 0.0) / max(abs(point.value), np.finfo(float).tiny)
         falls = gap < min(self.gaps, default=math.inf)
         self.gaps.append(min([gap, *self.gaps[-1:]]) if self.is_dear else gap)
-        self.epochs.append(epochs)
-        return falls
+        self.epochs.append(dual.plan.epochs)
+        self.above = 0 if falls or point.value <= dual.at_zero else self.above + 1
+        return self.above >= costs.LOST_ROUNDS
+
+    def is_hopeless(self, tol: float) -> bool:
+        """Return whether the last half of a long ascent has come no nearer to its end."""
+        if len(self.gaps) < costs.LONG_ASCENT:
+            return False
+        return iterations_left(self.gaps, tol, costs.LONG_ASCENT // 2) > costs.HOPELESS_EPOCHS
 
     def left(self, tol: float) -> float:
         """Return the epochs that are left; none while no rate is known, as of the first ones."""
@@ -236,7 +257,7 @@ def _up_to(
 
 
 def _second(
-    dual: Dual, w: np.ndarray, passes: float, *, near: bool = True
+    dual: Dual, w: np.ndarray, passes: float, tol: float, *, near: bool = True
 ) -> Generator[Iterate, None, tuple[Reason | None, Point | None]]:
     """Finish an ascent by Newton's method, or by TRON and that.
 
@@ -248,11 +269,11 @@ def _second(
     """
     objective = dual.objective  # of rows that may have come to this process
     if takes_interior_points(dual):
-        return (yield from _up_to(passes, objective, interior_points(dual), "interior"))
+        return (yield from _up_to(passes, objective, interior_points(dual, tol), "interior"))
     by_newton = _ends_by_newton(objective)
     name = "newton" if by_newton else "tron"
     if not objective.loss.differentiable:
-        steps = proximal_points(dual)
+        steps = proximal_points(dual, tol=tol)
         return (yield from _up_to(passes, objective, steps, name))
 
     def begin(w: np.ndarray) -> Iterates:

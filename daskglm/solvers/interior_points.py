@@ -12,12 +12,13 @@ from daskglm.solvers.line_search import ROUNDING
 from daskglm.solvers.workload import Workload
 
 
-def interior_points(dual: Dual) -> Iterates:
+def interior_points(dual: Dual, tol: float = 0.0) -> Iterates:
     """Method of interior points on the dual, whose variables are in the memory of this process.
 
     It begins anew, whatever the dual variables are: near a bound its steps are short. Every point
     is certified. Where rounding ends it, which it does while residuals fit no more, the dual
-    variables are those of the highest dual value that it went through.
+    variables are those of the highest dual value that it went through. It ends as well where
+    rounding hides that a point is within `tol`.
 
     Cost: a Gram of the rows; of each step a factor and 2 passes; of more than 2,000 rows a Gram of
     the features, its factor and 11.
@@ -33,6 +34,8 @@ def interior_points(dual: Dual) -> Iterates:
         least = min(least, left)
         # the gap has no more to fall than rounding, or it was for long no nearer
         if left <= ROUNDING * abs(dual.lower) or idle >= costs.IDLE_INTERIOR:
+            break
+        if dual.is_hidden(tol):
             break
     if dual.step_inside("best")["moved"]:
         yield _certified(dual)
@@ -53,7 +56,8 @@ def _certified(dual: Dual) -> Iterate:
 def takes_interior_points(dual: Dual) -> bool:
     """Return whether the dual is one for this method: of few rows for each feature, here.
 
-    With more rows proximal points and epochs take less. Rows are in the memory of this process.
+    With more rows proximal points and epochs take less, unless those have come to rest. Rows are in
+    the memory of this process.
     """
     objective, can = dual.objective, dual.objective.engine.capabilities
     here = can.shares_memory and can.device == "cpu" and can.workers == 1
@@ -61,8 +65,9 @@ def takes_interior_points(dual: Dual) -> bool:
     if objective.loss.differentiable or not (plain and here):
         return False
     n, d = objective.engine.facts.n_rows, objective.n_features
-    few = n <= costs.FEW_ROWS * d and min(n, d) <= costs.LARGEST_HESSIAN
-    return few and n * d <= costs.INTERIOR_VALUES and _seconds(n, d) <= costs.INTERIOR_LONGEST
+    few = n <= costs.FEW_ROWS * d or dual.rests
+    fits = few and min(n, d) <= costs.LARGEST_HESSIAN and n * d <= costs.INTERIOR_VALUES
+    return fits and _seconds(n, d) <= costs.INTERIOR_LONGEST
 
 
 def interior_passes(workload: Workload) -> float:

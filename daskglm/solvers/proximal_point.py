@@ -54,7 +54,7 @@ def proximal(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Itera
     else:
         yield Iterate(dual.start_point())
     if takes_interior_points(dual):
-        for iterate in interior_points(dual):
+        for iterate in interior_points(dual, tol):
             yield Iterate(iterate.point)
         from_origin = False
 
@@ -74,7 +74,7 @@ def proximal(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Itera
             unit = residual_unit(objective, value)
         level = _level(objective.size, sizes[k] * facts.n_rows) if k < len(sizes) else 0.0
     level = _level(objective.size, facts.n_rows) if sizes or not from_origin else 0.0
-    steps = proximal_points(dual, Begin(start, 10.0**-level * value, level, unit))
+    steps = proximal_points(dual, Begin(start, 10.0**-level * value, level, unit), tol=tol)
     while True:
         try:
             iterate = next(steps)
@@ -160,7 +160,7 @@ class Begin(NamedTuple):
     unit: float
 
 
-def proximal_points(dual: Dual, begin: Begin | None = None) -> Iterates:
+def proximal_points(dual: Dual, begin: Begin | None = None, *, tol: float = 0.0) -> Iterates:
     """Proximal-point method on the dual of a loss with corners (Rockafellar 1976).
 
     A proximal term around the dual variables rounds the corners (`losses.base.Loss.smoothed`).
@@ -170,7 +170,9 @@ def proximal_points(dual: Dual, begin: Begin | None = None) -> Iterates:
     while the gap falls more for each pass.
 
     Every point is certified, and is the best of all that were. The method starts from the dual
-    variables as they are, or from zero if they are worse, as an ascent gone astray leaves them.
+    variables as they are, or from zero if they are worse, as an ascent gone astray leaves them. It
+    ends at rest, or where rounding hides that a point is within `tol`.
+
     Cost: that of the solver, and 2 passes a proximal step.
     """
     if begin is None:
@@ -190,7 +192,7 @@ def proximal_points(dual: Dual, begin: Begin | None = None) -> Iterates:
     kinked = dual.objective.bounds.any_penalty
     widths: Widths = ByRates(level) if kinked else ByIterations(level)
     idle = 0  # proximal steps in turn that left more than 0.9 of the gap
-    while idle < 20:
+    while idle < 20 and not dual.is_hidden(tol):
         begun = dual.objective.passes
         primal = dual.smoothed(unit * 10.0**-widths.level)
         inner, steps = _solve(dual, solver, primal, w, 0.03 * gap)

@@ -67,12 +67,13 @@ def test_an_ascent_goes_on_where_the_second_method_of_a_hinge_comes_to_rest(monk
     """On rcv1_binary one of six orders of rows ended at 1e-5."""
     calls = []
 
-    def at_rest(dual, w, passes, **_):
+    def at_rest(dual, w, passes, tol, **_):
         calls.append(passes)
         return Reason.STALLED, None
         yield
 
     monkeypatch.setattr(hybrid, "_second", at_rest)
+    monkeypatch.setattr(hybrid, "takes_interior_points", lambda dual: False)
     monkeypatch.setattr(hybrid, "_second_epochs", lambda *_, **__: costs.PROXIMAL_TRON_EPOCHS)
     monkeypatch.setattr(hybrid._Pace, "left", lambda self, tol: 1e9 if len(self.gaps) > 2 else 0.0)
     X, y = make_problem(300, 20)
@@ -130,7 +131,7 @@ def test_a_second_method_does_not_begin_far_out(near):
     dual.start_point()
     dual.value = math.inf  # whatever the value is there
     w = np.full(objective.size, 1e3)
-    first = next(hybrid._second(dual, w, math.inf, near=near)).point
+    first = next(hybrid._second(dual, w, math.inf, 0.0, near=near)).point
     assert np.array_equal(first.w, w if near else dual.kept)
 
 
@@ -154,5 +155,5 @@ def test_a_point_of_which_nothing_is_proved_is_left(proved):
         *make_problem(300, 20), C=0.01, fit_intercept=False
     ).coef_.ravel()  # the way there
     dual.gap = (0.9 if proved else 1.1) * objective.at(w).value
-    first = next(hybrid._second(dual, w, math.inf, near=False)).point
+    first = next(hybrid._second(dual, w, math.inf, 0.0, near=False)).point
     assert np.array_equal(first.w, w if proved else dual.kept)

@@ -166,6 +166,42 @@ def test_many_hostile_problems(seeds):
     assert np.mean(ended) >= 0.7 or not is_many(seeds)
 
 
+# ---- hinges that rounding leaves unproved
+@pytest.mark.parametrize("seed", [1097128185, 1097128230, 1097128473, 1097128550])
+def test_an_ascent_ends_where_rounding_hides_that_a_point_is_within_tol(seed):
+    """These took 1,000 to 1,600 passes, after they had been within tol for long."""
+    X, y, weight, params = hostile(seed)
+    assert params["loss"] == "hinge"
+    model, warned = fitted(X, y, sample_weight=weight, random_state=seed, **params)
+    report, params["tol"] = model.report_, 1e-12
+    assert warned
+    assert report.passes <= 800
+    assert report.relative_gap > params["tol"]
+    longer = fitted(X, y, sample_weight=weight, random_state=1, **params)[0].report_
+    assert report.objective <= (1.0 + 2e-3) * longer.objective
+
+
+@pytest.mark.parametrize("seed", [1097128267, 1097128446, 1097128456])
+def test_interior_points_follow_proximal_points_that_rest(seed):
+    """Weights of twelve decades: gaps of 0.2 to 1 were left, of computed values, not of rounding."""
+    X, y, weight, params = hostile(seed)
+    assert len(X) > 4 * X.shape[1]
+    model, _ = fitted(X, y, sample_weight=weight, random_state=seed, **params)
+    report = model.report_
+    assert report.solver == "sdca+newton+interior"
+    assert report.passes <= 1500
+    by_name = fitted(X, y, sample_weight=weight, **{**params, "solver": "proximal"})[0].report_
+    assert report.objective <= (1.0 + params["tol"]) * by_name.objective
+    assert report.relative_gap <= 0.25
+
+
+def test_an_ascent_that_leads_nowhere_after_interior_points_ends_soon():
+    X, y, weight, params = hostile(64011088)
+    report = fitted(X, y, sample_weight=weight, random_state=64011088, **params)[0].report_
+    assert not report.converged
+    assert report.passes <= 2000  # 3,281 before
+
+
 # ---- offsets and scales
 @pytest.mark.parametrize("loss", NAMES)
 @pytest.mark.parametrize("mean", [10.0, 100.0, 1e4])
