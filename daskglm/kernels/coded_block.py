@@ -27,6 +27,7 @@ from daskglm.kernels.coded import add_squares as add_squares
 from daskglm.kernels.coded import ask as ask
 from daskglm.kernels.coded import axpy as axpy
 from daskglm.kernels.coded import backward as backward
+from daskglm.kernels.coded import backward_where as backward_where
 from daskglm.kernels.coded import count_rows as count_rows
 from daskglm.kernels.coded import count_signs as count_signs
 from daskglm.kernels.coded import dot as dot
@@ -37,6 +38,7 @@ from daskglm.kernels.coded import fetch_shared as fetch_shared
 from daskglm.kernels.coded import fill_columns as fill_columns
 from daskglm.kernels.coded import flush as flush
 from daskglm.kernels.coded import forward as forward
+from daskglm.kernels.coded import forward_where as forward_where
 from daskglm.kernels.coded import gathered as gathered
 from daskglm.kernels.coded import prepared as prepared
 from daskglm.kernels.coded import product_with as product_with
@@ -49,7 +51,7 @@ from daskglm.kernels.coded_columns import factor_ranges
 from daskglm.kernels.coded_csr import level_of
 from daskglm.kernels.coded_gram import longest
 from daskglm.kernels.gram import add_outer as dense_add_outer
-from daskglm.kernels.gram import scratch
+from daskglm.kernels.gram import finish_outer, scratch
 from daskglm.kernels.records import read_only
 from daskglm.kernels.simd import fetch
 from daskglm.system.compiled import compiled
@@ -288,7 +290,8 @@ def add_outer(X, curvature, start, count, d, work, gram):  # type: ignore[no-unt
 @compiled(nogil=True)
 def finish_gram(X, d, work, gram):  # type: ignore[no-untyped-def]
     """Add to `gram` the Gram of numbers, which `add_outer` has summed beside it."""
-    numbers, k = work[3][1], X[3].shape[1]
+    (own, numbers), k = work[3], X[3].shape[1]
+    finish_outer(k, own, numbers)
     at = gram.shape[1] - 1 - k
     for i in range(k):
         for j in range(i, k + 1):

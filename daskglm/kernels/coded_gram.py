@@ -18,7 +18,7 @@ import numpy as np
 from daskglm.kernels.chosen import within_callers
 from daskglm.kernels.coded_csr import count_values, expand
 from daskglm.kernels.gram import add_outer as dense_add_outer
-from daskglm.kernels.gram import scratch
+from daskglm.kernels.gram import finish_outer, scratch
 from daskglm.system.compiled import compiled
 from daskglm.system.topology import LINE_BYTES
 
@@ -342,8 +342,9 @@ def _add_levels(X, d, of, pairs, beside, gram):  # type: ignore[no-untyped-def]
 @compiled(nogil=True)
 def finish_gram(X, d, work, gram):  # type: ignore[no-untyped-def]
     """Add to `gram` what `add_outer` has added up beside it."""
-    (of, groups), _, (pairs, beside), _, (_, numbers) = work
+    (of, groups), _, (pairs, beside), _, (own, numbers) = work
     k, width = X[3].shape[1], X[9]
+    finish_outer(k, own, numbers)
     for i in range(k):
         for j in range(i, k + 1):
             gram[width + i, width + j] += numbers[i, j]

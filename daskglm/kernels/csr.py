@@ -267,13 +267,25 @@ def forward(X, w, b, start, stop, z, ahead):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
+def forward_where(X, w, b, start, stop, curvature, z, ahead):  # type: ignore[no-untyped-def]
+    """Compute the margins of rows that have curvature; those of others are zero."""
+    for i in range(start, stop):
+        if len(w) > NEAR and i + ROWS_AHEAD < stop and curvature[i + ROWS_AHEAD - start] != 0.0:
+            fetch_shared(X, i + ROWS_AHEAD, w)
+        z[i - start] = dot(X, i, w, None) + b if curvature[i - start] != 0.0 else 0.0
+
+
+@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
 def backward(X, slope, start, count, out, ahead):  # type: ignore[no-untyped-def]
     """Add X[start:start + count]' slope to `out`."""
     for t in range(count):
-        if len(out) > NEAR and t + ROWS_AHEAD < count:
+        if len(out) > NEAR and t + ROWS_AHEAD < count and slope[t + ROWS_AHEAD] != 0.0:
             fetch_shared(X, start + t + ROWS_AHEAD, out)
         if slope[t] != 0.0:
             axpy(X, start + t, slope[t], out)
+
+
+backward_where = backward
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
@@ -282,6 +294,8 @@ def add_squares(X, curvature, start, count, out):  # type: ignore[no-untyped-def
     data, indices, indptr = X
     for t in range(count):
         c = curvature[t]
+        if c == 0.0:
+            continue
         places = indices[indptr[start + t] : indptr[start + t + 1]]
         if len(data) == 1:
             c *= np.float64(data[0]) * np.float64(data[0])

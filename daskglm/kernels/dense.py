@@ -19,8 +19,9 @@ import numpy as np
 from daskglm.core.summation import SUMMED_ROWS
 from daskglm.kernels.chosen import within_callers
 from daskglm.kernels.copies import add
+from daskglm.kernels.few_rows import add_slopes_of, are_few, margins_of
 from daskglm.kernels.gram import add_outer as add_outer
-from daskglm.kernels.gram import gram_rows, scratch
+from daskglm.kernels.gram import finish_outer, gram_rows, scratch
 from daskglm.kernels.records import read_only
 from daskglm.kernels.simd import LANES, add_rows, dots, dots_alone, fetch, numbers, whole
 from daskglm.kernels.simd_columns import PIECE_BYTES, gather_columns
@@ -226,7 +227,8 @@ def room(X, many, count, formed):  # type: ignore[no-untyped-def]
 
 @within_callers()
 def finish_gram(X, d, work, gram):  # type: ignore[no-untyped-def]
-    """Do nothing: `add_outer` has added all to the Gram."""
+    """Add the last rows to the Gram."""
+    finish_outer(d, work, gram)
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
@@ -272,6 +274,27 @@ def backward(X, slope, start, count, out, ahead):  # type: ignore[no-untyped-def
         x, s = X[start + t], slope[t]
         for j in range(d):
             out[j] += s * x[j]
+
+
+@within_callers()
+def forward_where(X, w, b, start, stop, curvature, z, ahead):  # type: ignore[no-untyped-def]
+    """Compute the margins of those rows of [start, stop) that have curvature; others may be zero.
+
+    Where these are few the rest is not read.
+    """
+    if are_few(curvature):
+        margins_of(X, w, b, start, curvature, z)
+    else:
+        forward(X, w, b, start, stop, z, ahead)
+
+
+@within_callers()
+def backward_where(X, slope, start, count, out, ahead):  # type: ignore[no-untyped-def]
+    """Do as `backward`; where slopes other than zero are few the rest of the rows is not read."""
+    if are_few(slope[:count]):
+        add_slopes_of(X, slope[:count], start, out)
+    else:
+        backward(X, slope, start, count, out, ahead)
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})

@@ -120,28 +120,31 @@ products_1, products_2 = _products(1), _products(2)
 
 
 @compiled(nogil=True)
-def _pack(X, curvature, start, count, plain, scaled):  # type: ignore[no-untyped-def]
-    """Cut [X 1] of one tile into panels (panel, row, column), plain and times curvatures.
+def _pack(X, curvature, start, chosen, safe, first, plain, scaled):  # type: ignore[no-untyped-def]
+    """Cut [X 1] of `chosen` rows into panels (panel, row, column), plain and times curvatures.
 
-    Columns past the last hold anything finite.
+    They come from row `first` of the panels on. Of rows from start on `safe` can be read beyond
+    their ends; columns past the last hold anything finite.
     """
     d = X.shape[1]
     flat = X.reshape(X.size)
     to = plain.reshape(plain.size)
     product = scaled.reshape(scaled.size)
     panels, rows, width = plain.shape
-    packed = whole(X, start, start + count, panels * width)
+    packed = np.searchsorted(chosen, safe)
     for p in range(panels):
-        for t in range(packed):
+        for i in range(packed):
+            t = chosen[i]
             c = X.dtype.type(curvature[t])
-            pack(flat, (start + t) * d + p * width, c, to, product, (p * rows + t) * width)
-        for t in range(packed, count):
+            pack(flat, (start + t) * d + p * width, c, to, product, (p * rows + first + i) * width)
+        for i in range(packed, len(chosen)):
+            t = chosen[i]
             for k in range(min(d - p * width, width)):
-                plain[p, t, k] = X[start + t, p * width + k]
-                scaled[p, t, k] = X.dtype.type(curvature[t]) * plain[p, t, k]
-    for t in range(count):
-        plain[d // width, t, d % width] = 1
-        scaled[d // width, t, d % width] = curvature[t]
+                plain[p, first + i, k] = X[start + t, p * width + k]
+                scaled[p, first + i, k] = X.dtype.type(curvature[t]) * plain[p, first + i, k]
+    for i in range(len(chosen)):
+        plain[d // width, first + i, d % width] = 1
+        scaled[d // width, first + i, d % width] = curvature[chosen[i]]
 
 
 @compiled(nogil=True)
@@ -195,16 +198,21 @@ def gram_rows(X):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True)
 def scratch(X, rows):  # type: ignore[no-untyped-def]
-    """Make the arrays in which `add_outer` works; empty ones for no rows."""
+    """Make the arrays in which `add_outer` works; empty ones for no rows.
+
+    The last one has the rows of a tile that are taken, and how many wait for `finish_outer`.
+    """
     d = X.shape[1]
+    chosen = np.zeros(rows + 1, np.int64)
     if rows == 0:
-        return np.empty((0, 0, 0), X.dtype), np.empty((0, 0, 0), X.dtype), np.empty(0)
+        return np.empty((0, 0, 0), X.dtype), np.empty((0, 0, 0), X.dtype), np.empty(0), chosen
     if _is_short(X):
         columns = room_for(d // RIGHT * RIGHT + RIGHT, rows, np.empty(0, X.dtype))
-        return columns.reshape((1, *columns.shape)), np.zeros((1, 1, rows), X.dtype), np.empty(0)
+        roots = np.zeros((1, 1, rows), X.dtype)
+        return columns.reshape((1, *columns.shape)), roots, np.empty(0), chosen
     width = numbers(X, VECTOR_BYTES)
     panels = np.zeros((d // width + 1, rows, width), X.dtype)
-    return panels, np.empty_like(panels), np.zeros(2 * BLOCK_ROWS * width)
+    return panels, np.empty_like(panels), np.zeros(2 * BLOCK_ROWS * width), chosen
 
 
 @compiled(nogil=True)
@@ -212,11 +220,35 @@ def add_outer(X, curvature, start, count, d, work, gram):  # type: ignore[no-unt
     """Add [X 1]' D [X 1] of the rows [start, start + count) to the upper triangle of `gram`.
 
     They are at most `gram_rows`. Products are summed in X's precision, tiles in float64. `gram` is
-    square of side `gram_side(d)`; entries past d + 1 are undefined.
+    square of side `gram_side(d)`; entries past d + 1 are undefined. Long rows are multiplied once
+    there is a tile of them, those without curvature left out; `finish_outer` adds the last.
     """
-    plain, scaled, edge = work
+    plain, scaled, edge, chosen = work
     if _is_short(X):
         _add_short(X, curvature, start, count, plain[0], scaled[0, 0], gram)
-    else:
-        _pack(X, curvature, start, count, plain, scaled)
-        _add_long(plain, scaled, count, d, edge, gram)
+        return
+    most = plain.shape[1]
+    safe = whole(X, start, start + count, plain.shape[0] * plain.shape[2])
+    t, filled = 0, chosen[most]
+    while t < count:
+        many = 0
+        while t < count and filled + many < most:
+            chosen[many] = t
+            many += curvature[t] != 0.0
+            t += 1
+        _pack(X, curvature, start, chosen[:many], safe, filled, plain, scaled)
+        filled += many
+        if filled == most:
+            _add_long(plain, scaled, most, d, edge, gram)
+            filled = 0
+    chosen[most] = filled
+
+
+@compiled(nogil=True)
+def finish_outer(d, work, gram):  # type: ignore[no-untyped-def]
+    """Add the products of rows that wait for a whole tile to `gram`."""
+    plain, scaled, edge, chosen = work
+    filled = chosen[-1]
+    if filled > 0:
+        _add_long(plain, scaled, filled, d, edge, gram)
+        chosen[-1] = 0

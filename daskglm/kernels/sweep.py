@@ -19,11 +19,13 @@ from daskglm.kernels.storages import (
     add_outer,
     add_squares,
     backward,
+    backward_where,
     count_signs,
     exact_runs,
     finish_gram,
     flush,
     forward,
+    forward_where,
     gathered,
     prepared,
     room,
@@ -143,13 +145,13 @@ def hessian_vector(X, curvature, v, vb, start, stop, out):  # type: ignore[no-un
     for lo in range(start, stop, many):
         hi = min(lo + many, stop)
         c = run_of(curvature, lo, hi)
-        forward(borrowed(X), borrowed(wide), vb, lo, hi, borrowed(u), hi)
+        forward_where(borrowed(X), borrowed(wide), vb, lo, hi, borrowed(c), borrowed(u), hi)
         for t in range(hi - lo):
             cu = c[t] * u[t]
             total += cu * u[t]
             constant += cu
             u[t] = cu
-        backward(borrowed(X), borrowed(u), lo, hi - lo, borrowed(product), hi)
+        backward_where(borrowed(X), borrowed(u), lo, hi - lo, borrowed(product), hi)
     flush(X, d, product, out)
     out[d] += constant
     return total
