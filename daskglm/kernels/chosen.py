@@ -43,9 +43,12 @@ class Choice:
     def __init__(self, like: ModuleType) -> None:
         self.like = like
         self.asked: dict[str, Function] = {}
+        self.instead: dict[str, Function] = {}
 
-    def __call__(self, name: str) -> Function:
-        """Return the function of this name."""
+    def __call__(self, name: str, instead: Function | None = None) -> Function:
+        """Return the function of this name; modules without it have the one `instead`."""
+        if instead is not None:
+            self.instead[name] = instead
         own = getattr(self.like, name)
 
         @functools.wraps(getattr(own, "py_func", own))
@@ -58,7 +61,7 @@ class Choice:
     def add(self, module: ModuleType, takes: Callable[[Any], bool]) -> None:
         """Offer the functions of a module where the numba type of the first argument suits."""
         for name, asked in self.asked.items():
-            own = getattr(module, name)
+            own = getattr(module, name, *filter(None, [self.instead.get(name)]))
             choose = _chooser(getattr(own, "py_func", own), inspect.signature(asked), takes)
             options = {**WITHIN_CALLERS, **getattr(own, "short", {})}
             template = make_overload_template(asked, choose, options, strict=True, inline="never")

@@ -210,15 +210,6 @@ def backward(X, slope, start, count, out, ahead):  # type: ignore[no-untyped-def
         dense_backward(floats, slope, start, count, padded, ahead)
 
 
-@within_callers()
-def forward_where(X, w, b, start, stop, curvature, z, ahead):  # type: ignore[no-untyped-def]
-    """Compute the margins of all rows [start, stop)."""
-    forward(X, w, b, start, stop, z, ahead)
-
-
-backward_where = backward
-
-
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
 def add_squares(X, curvature, start, count, out):  # type: ignore[no-untyped-def]
     """Add the squares of the rows of a tile, times curvatures, to `out` (d,) or longer."""

@@ -27,7 +27,6 @@ from daskglm.kernels.coded import add_squares as add_squares
 from daskglm.kernels.coded import ask as ask
 from daskglm.kernels.coded import axpy as axpy
 from daskglm.kernels.coded import backward as backward
-from daskglm.kernels.coded import backward_where as backward_where
 from daskglm.kernels.coded import count_rows as count_rows
 from daskglm.kernels.coded import count_signs as count_signs
 from daskglm.kernels.coded import dot as dot
@@ -38,7 +37,6 @@ from daskglm.kernels.coded import fetch_shared as fetch_shared
 from daskglm.kernels.coded import fill_columns as fill_columns
 from daskglm.kernels.coded import flush as flush
 from daskglm.kernels.coded import forward as forward
-from daskglm.kernels.coded import forward_where as forward_where
 from daskglm.kernels.coded import gathered as gathered
 from daskglm.kernels.coded import prepared as prepared
 from daskglm.kernels.coded import product_with as product_with

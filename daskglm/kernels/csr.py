@@ -285,9 +285,6 @@ def backward(X, slope, start, count, out, ahead):  # type: ignore[no-untyped-def
             axpy(X, start + t, slope[t], out)
 
 
-backward_where = backward
-
-
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
 def add_squares(X, curvature, start, count, out):  # type: ignore[no-untyped-def]
     """Add the squares of the rows of a tile, times curvatures, to `out` (d,) or longer."""

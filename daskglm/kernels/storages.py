@@ -15,7 +15,7 @@ import numpy as np
 from numba import typeof, types
 
 from daskglm.kernels import coded, coded_block, csr, dense
-from daskglm.kernels.chosen import Choice
+from daskglm.kernels.chosen import Choice, within_callers
 from daskglm.kernels.size import Size
 from daskglm.system.compiled import watch
 
@@ -83,9 +83,21 @@ gathered = _of_rows("gathered")
 flush = _of_rows("flush")
 forward = _of_rows("forward")
 backward = _of_rows("backward")
-# the same where rows without curvature need no reading
-forward_where = _of_rows("forward_where")
-backward_where = _of_rows("backward_where")
+
+
+@within_callers()
+def _forward_all(X, w, b, start, stop, curvature, z, ahead):  # type: ignore[no-untyped-def]
+    forward(X, w, b, start, stop, z, ahead)
+
+
+@within_callers()
+def _backward_all(X, slope, start, count, out, ahead):  # type: ignore[no-untyped-def]
+    backward(X, slope, start, count, out, ahead)
+
+
+# the same, which need not read rows without curvature
+forward_where = _of_rows("forward_where", _forward_all)
+backward_where = _of_rows("backward_where", _backward_all)
 add_squares = _of_rows("add_squares")
 room = _of_rows("room")
 add_outer = _of_rows("add_outer")
