@@ -143,8 +143,6 @@ SDCA_EPOCHS, EPOCHS_PER_RATIO, EPOCHS_POWER = 6.0, 6.0, 0.7
 # foreseen where that was more, and no more than that on dense rows whose spectrum decays, where it
 # was less (2026-11-29).
 STEPPED_EPOCHS = 50.0
-# Epochs of an ascent with steps from whose time on TRON comes after these, not before. Chosen.
-EPOCHS_BEFORE_TRON = 20.0
 # Share of the rows that have curvature at the optimum of a loss that jumps: 195 generated squared
 # hinges of 0.4 to 2.2 rows for each feature took 0.56 of the time so, between 0.03 and 1.95 of it.
 # Chosen (2026-11-28).
@@ -153,26 +151,20 @@ CURVED_ROWS = 0.5
 LEAST_TOL = 1e-15
 # Rounds of messages for an epoch.
 EPOCH_ROUNDS = 2.0
-# Products of TRON to 1e-6: these for easy rows, times (1 + the curvature ratio) to this power, less
-# for each decade of rows beside features, times the rows for each feature to another power, up to
-# so many decades; and their share for least squares, whose model is exact. Found by the time of
-# what is chosen with them on 342 drawn problems of five reports: over the best solver's it is 1.09
-# in the mean, 1.62 in the worst twentieth, where 10 (1 + 40 ratios)^(0.3 - 0.07 decades), fitted to
-# passes, gave 1.13 and 2.01. With constants found on the other four reports the worst twentieth of
-# each is 1.36, 1.89, 1.25, 1.56, 1.78; it was 1.47, 2.11, 1.52, 2.01, 2.36 (2026-11-30).
-TRON_PASSES, TRON_POWER, TRON_POWER_LESS = 12.0, 0.3, 0.1
-TRON_ROWS_POWER, TRON_ROWS_DECADES = 0.1, 2.0
+# Products of TRON to 1e-6: these for easy rows, times (1 + so many curvature ratios) to this power,
+# which is less for each decade of rows beside features; and their share for least squares, whose
+# model is exact. On 420 drawn problems of two distributions half of the forecasts were within 1.57
+# times what was taken, in the mean of logarithms 1.74; whatever the rows, 1.75 (2026-11-28).
+TRON_PASSES, TRON_RATIO, TRON_POWER, TRON_POWER_LESS = 10.0, 40.0, 0.3, 0.07
 QUADRATIC_SHARE = 0.64
 # Passes that a product takes: curvatures are known. Medians of 122 drawn problems, dense and
 # sparse, were 0.71 both (one thread, 2026-11-28).
 PRODUCT_PASSES = 0.7
-# Share of their cost that epochs of dual ascent count with, on dense rows and on sparse ones: their
-# rate is seen from the third one on, and TRON or Newton's method takes over where it is slow, which
-# cost 0 to 30 % on most of 46 generated problems of eight kinds, where TRON took up to 3.5 times as
-# long instead (2026-11-28). On the 342 problems above the time of sparse ones over the best is 1.12
-# in the mean with 0.6, 1.08 with 0.78, 1.10 with 0.96; of dense ones it is 1.09 with any of them,
-# but rows of decaying spectra with a common direction take half the time by dual ascent.
-SEEN_EPOCH_COST, SEEN_SPARSE_COST = 0.6, 0.78
+# Share of their cost that epochs of dual ascent count with: their rate is seen from the third one
+# on, and TRON or Newton's method takes over where it is slow, which cost 0 to 30 % on most of 46
+# generated problems of eight kinds, where TRON took up to 3.5 times as long instead (2026-11-28).
+# Chosen.
+SEEN_EPOCH_COST = 0.6
 # Rows for each coefficient of the sample whose Hessian preconditions TRON, and its largest share of
 # all rows. Chosen.
 HESSIAN_SAMPLE_ROWS, LARGEST_SAMPLE = 10, 0.25

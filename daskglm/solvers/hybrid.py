@@ -343,7 +343,7 @@ def _second_epochs(workload: Workload, *, stepped: bool, inside: bool) -> float:
     """
     if inside:
         return min(interior_passes(workload) / workload.epoch, costs.PROXIMAL_TRON_EPOCHS)
-    of_steps = costs.EPOCHS_BEFORE_TRON * workload.epoch
+    of_steps = costs.STEPPED_EPOCHS * workload.epoch
     if stepped and (not workload.smooth or workload.tron_passes > of_steps):
         return costs.PROXIMAL_TRON_EPOCHS
     if workload.smooth:
@@ -382,8 +382,7 @@ def sdca_cost(workload: Workload) -> float:
     stepped = workload.jumps and workload.samples and not workload.kinked  # see `takes_steps`
     if stepped and workload.n_features > costs.LARGEST_HESSIAN:
         epochs = min(epochs, costs.STEPPED_EPOCHS)
-    seen = costs.SEEN_SPARSE_COST if workload.summary.sparse else costs.SEEN_EPOCH_COST
-    return seen * workload.digits * epochs * workload.epoch
+    return costs.SEEN_EPOCH_COST * workload.digits * epochs * workload.epoch
 
 
 TRON = SolverSpec(

@@ -296,14 +296,10 @@ class Workload:
 
     @property
     def tron_passes(self) -> float:
-        """Work of TRON, in passes: by the curvature ratio and the rows for each feature.
-
-        Many rows for each feature lift all eigenvalues of the Hessian, and more so small ones.
-        """
-        rows = self.decades_of_rows
-        power = max(costs.TRON_POWER - costs.TRON_POWER_LESS * rows, 0.0)
-        more = costs.TRON_ROWS_POWER * min(rows, costs.TRON_ROWS_DECADES)
-        passes = costs.TRON_PASSES * 10.0 ** (power * self.decades + more)
+        """Work of TRON, in passes: by the curvature ratio, less with many rows for each feature."""
+        power = max(costs.TRON_POWER - costs.TRON_POWER_LESS * self.decades_of_rows, 0.0)
+        ratio = costs.TRON_RATIO * (10.0**self.decades - 1.0)
+        passes = costs.TRON_PASSES * (1.0 + ratio) ** power
         return passes * (costs.QUADRATIC_SHARE if self.quadratic else 1.0) * self.tron_product
 
     @property

@@ -50,7 +50,7 @@ def test_callback_sees_every_iteration_and_may_stop_or_raise():
 def test_auto_picks_by_expected_passes_and_says_why():
     assert daskglm.fit(X, y).report_.solver == "newton"
     wide = sp.random(200, 5000, 0.01, format="csr", random_state=0)
-    report = daskglm.fit(wide, np.arange(200) % 2, C=200.0).report_
+    report = daskglm.fit(wide, np.arange(200) % 2).report_
     assert report.solver == "sdca"
     assert "5,000 features" in report.why
     assert "expected passes: sdca" in report.why

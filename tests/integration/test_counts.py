@@ -85,7 +85,7 @@ def test_lbfgs_renews_its_diagonal_where_curvature_changes(data):
     assert report.passes <= 43  # 50 by the first diagonal alone
 
 
-@pytest.mark.parametrize("C", [0.1, 0.3])
+@pytest.mark.parametrize("C", [0.1, 1.0])
 def test_auto_takes_dual_ascent_where_few_directions_have_all_the_curvature(C):
     rng = np.random.default_rng(4)
     X = rng.standard_normal((8000, 2100), dtype=np.float32) / np.arange(1, 2101, dtype=np.float32)
