@@ -158,8 +158,9 @@ class _Pace:
     def meet(self, point: Point, dual: Dual) -> bool:
         """Take the gap after a round; return whether the ascent is lost, above w = 0.
 
-        It rises where rows that were passed over are met again, which is no reason for a second
-        method that is dear. Where all rows have come to this process, the ascent has begun anew.
+        The gap rises where rows that were passed over are met again, which is no reason for a
+        second method that is dear. Where all rows have come to this process, the ascent has begun
+        anew.
         Hinges of much noise begin above w = 0, and get nearer with each round.
         """
         if point.objective is not self.rows:

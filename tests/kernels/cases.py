@@ -71,3 +71,19 @@ def build(case, threads=2):
         w,
         rng,
     )
+
+
+def weighted_case(loss, d, dtype, *, sparse=False, seed=3):
+    """Return the case of 1,301 rows with weights, offsets and an intercept, away from w = 0."""
+    return dict(
+        loss=loss,
+        sparse=sparse,
+        dtype=dtype,
+        weighted=True,
+        intercept=True,
+        offset=True,
+        at_zero=False,
+        n=1301,
+        d=d,
+        seed=seed,
+    )

@@ -4,26 +4,14 @@ import numpy as np
 import pytest
 
 from daskglm.core.requests import Evaluate
-from tests.kernels.cases import build
+from tests.kernels.cases import build, weighted_case
 from tests.losses.formulas import reference
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("n_features", [1, 3, 4, 5, 8, 18, 31, 32, 33, 63, 64, 65, 130, 300])
 def test_gram_for_widths_around_its_register_blocks(n_features, dtype):
-    case = dict(
-        loss="logistic",
-        sparse=False,
-        dtype=dtype,
-        weighted=True,
-        intercept=True,
-        offset=True,
-        at_zero=False,
-        n=1301,
-        d=n_features,
-        seed=3,
-    )
-    engine, problem, X, y, s, o, w, _ = build(case)
+    engine, problem, X, y, s, o, w, _ = build(weighted_case("logistic", n_features, dtype))
     _, _, curvature = reference("logistic", y, X @ w + o)
     gram = engine.total(problem, Evaluate(w, 1, gram=True))["gram"]
     hessian = X.T @ ((s * curvature)[:, None] * X)
