@@ -1,4 +1,4 @@
-"""Two solvers in turn: dual ascent or TRON, then Newton's method or TRON for the last digits."""
+"""Two solvers in turn: dual ascent or TRON, then one with Hessians for the last digits."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from daskglm.solvers.newton import from_here as newton_from_here
 from daskglm.solvers.newton import newton
 from daskglm.solvers.opening import opened
 from daskglm.solvers.output_lbfgs import output_lbfgs
+from daskglm.solvers.proximal_newton import passes_left, proximal_newton
 from daskglm.solvers.proximal_point import proximal_points
 from daskglm.solvers.sdca import OPTIONS, check_optional_flag, config_of, sdca, takes_steps
 from daskglm.solvers.spec import SolverSpec
@@ -58,8 +59,8 @@ def sdca_then_newton(
         Whether `auto` chose the solver: then easy rows are left to L-BFGS, see `opened`.
     polish : bool, optional
         Whether a second stage is allowed: Newton's method or TRON on the primal, whichever is
-        expected to end first, for the hinge on proximal points of its dual, which alone takes an L1
-        part, or, of few rows, interior points. Default: if the stop rule is the gap. It begins when
+        expected to end first, with an L1 part proximal Newton, for the hinge proximal points of its
+        dual, or, of few rows, interior points. Default: if the stop rule is the gap. It begins when
         the epochs left, by the rate of the last three to five, cost more than that is expected to
         take (for a smooth loss and tol >= 1e-5: ten times as much), or when the ascent fails: its
         points are above w = 0, or it lowers the gap no further.
@@ -144,7 +145,7 @@ class _Pace:
     """
 
     def __init__(self, dual: Dual, workload: Workload) -> None:
-        self.smooth = workload.smooth
+        self.workload, self.smooth = workload, workload.smooth
         self.stepped, self.inside = takes_steps(dual), takes_interior_points(dual)
         self.second = _second_epochs(workload, stepped=self.stepped, inside=self.inside)
         dear = self.second >= costs.PROXIMAL_TRON_EPOCHS
@@ -158,6 +159,7 @@ class _Pace:
     def meet(self, point: Point, dual: Dual) -> bool:
         """Take the gap after a round; return whether the ascent is lost, above w = 0.
 
+        Of kinks the nonzero coefficients say what the second method takes.
         The gap rises where rows that were passed over are met again, which is no reason for a
         second method that is dear. Where all rows have come to this process, the ascent has begun
         anew.
@@ -165,6 +167,9 @@ class _Pace:
         """
         if point.objective is not self.rows:
             self.rows, self.gaps, self.epochs = point.objective, [], []
+        if self.smooth and self.workload.kinked:
+            nonzero = int((point.w != 0.0).sum())
+            self.second = passes_left(self.workload, nonzero) / self.workload.epoch
         gap = float(point.gap or 0.0) / max(abs(point.value), np.finfo(float).tiny)
         falls = gap < min(self.gaps, default=math.inf)
         self.gaps.append(min([gap, *self.gaps[-1:]]) if self.is_dear else gap)
@@ -260,7 +265,7 @@ def _up_to(
 def _second(
     dual: Dual, w: np.ndarray, passes: float, tol: float, *, near: bool = True
 ) -> Generator[Iterate, None, tuple[Reason | None, Point | None]]:
-    """Finish an ascent by Newton's method, or by TRON and that.
+    """Finish an ascent by Newton's method, or by TRON and that; with an L1 part by proximal Newton.
 
     Unless w is `near`, a steeper objective there than at the best point that was evaluated tells
     that w is too far out to begin at, as does a gap of more than the value: TRON took 0.34, 0.87,
@@ -271,14 +276,17 @@ def _second(
     objective = dual.objective  # of rows that may have come to this process
     if takes_interior_points(dual):
         return (yield from _up_to(passes, objective, interior_points(dual, tol), "interior"))
-    by_newton = _ends_by_newton(objective)
-    name = "newton" if by_newton else "tron"
+    name = _finisher(objective)
     if not objective.loss.differentiable:
         steps = proximal_points(dual, tol=tol)
         return (yield from _up_to(passes, objective, steps, name))
 
     def begin(w: np.ndarray) -> Iterates:
-        return newton(objective, w) if by_newton else tron_then_newton(objective, w, automatic=True)
+        if name == "proximal_newton":
+            return proximal_newton(objective, w, tol=tol)
+        if name == "newton":
+            return newton(objective, w)
+        return tron_then_newton(objective, w, automatic=True)
 
     steps = begin(w)
     first = next(steps)
@@ -293,14 +301,22 @@ def _second(
         steps.close()
         steps = begin(dual.kept)
         first = next(steps)
-    steps = bounded(lambda: dual, first, steps)
+    # proximal Newton proves its points by itself
+    bound = bounded if objective.penalty.is_smooth else _unbounded
+    steps = bound(lambda: dual, first, steps)
     return (yield from _up_to(passes, objective, steps, name, resume=lambda: {"state": {}}))
+
+
+def _unbounded(_: Any, first: Iterate, rest: Iterates) -> Iterates:
+    """Pass on a solver's iterates from its first, as `bounded` does, without bounds."""
+    yield first
+    return (yield from rest)
 
 
 def _has_second(objective: Objective) -> bool:
     """Return whether there is a second method for what an ascent left."""
     if objective.loss.differentiable:
-        return objective.threshold == 0.0
+        return True
     # targets of proximal steps differ by less than float32, the dtype on devices, tells apart
     wide = objective.engine.capabilities.device == "cpu"
     return wide and (objective.threshold == 0.0 or objective.bounds.any_penalty)
@@ -317,12 +333,15 @@ def _is_near(dual: Dual, point: Point) -> bool:
     return gap <= costs.NEAR_GAP * (dual.at_zero - point.value + gap)
 
 
-def _ends_by_newton(objective: Objective) -> bool:
-    """Return whether Newton's method, not TRON, is to finish an ascent."""
+def _finisher(objective: Objective) -> str:
+    """Return the name of the solver that is to finish an ascent."""
     workload = Workload.of(objective)
+    if workload.smooth and workload.kinked:
+        return "proximal_newton"
     by_newton = newton_from_here(workload, 1.0)
     # proximal points know Newton's method alone
-    return by_newton < math.inf and (not workload.smooth or by_newton <= workload.tron_passes)
+    cheap = by_newton < math.inf and (not workload.smooth or by_newton <= workload.tron_passes)
+    return "newton" if cheap else "tron"
 
 
 def _passes(workload: Workload, left: float, *, stepped: bool) -> float:
@@ -347,6 +366,8 @@ def _second_epochs(workload: Workload, *, stepped: bool, inside: bool) -> float:
     of_steps = costs.STEPPED_EPOCHS * workload.epoch
     if stepped and (not workload.smooth or workload.tron_passes > of_steps):
         return costs.PROXIMAL_TRON_EPOCHS
+    if workload.smooth and workload.kinked:
+        return passes_left(workload, 0) / workload.epoch
     if workload.smooth:
         passes = min(newton_from_here(workload, 1.0), workload.tron_passes)
         return passes / workload.epoch

@@ -114,6 +114,17 @@ def cost(workload: Workload) -> float:
     return workload.newton_steps * (1.0 + workload.gram + workload.factorisation)
 
 
+def passes_left(workload: Workload, nonzero: int) -> float:
+    """Foresee the passes from where dual ascent has come to, with so many nonzero coefficients.
+
+    These are known to within few, but models of as many as there are rows take hundreds of
+    products.
+    """
+    share = nonzero / max(workload.summary.n_rows, 1)
+    passes = costs.SET_PASSES_LEFT + costs.SET_PASSES_BY_SHARE * share
+    return passes * (1.0 + workload.rounds()) + workload.vectors(costs.SET_VECTORS_LEFT)
+
+
 SPEC = SolverSpec(
     "proximal_newton",
     proximal_newton,

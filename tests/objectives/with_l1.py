@@ -11,7 +11,9 @@ from daskglm.engines.local import Local
 from daskglm.losses.table import LOSSES
 from daskglm.objectives.primal import Objective
 from daskglm.penalties.config import PenaltyConfig
+from daskglm.penalties.kinks import Kinks
 from daskglm.penalties.penalty import Penalty
+from daskglm.penalties.ridge import Ridge
 from tests.oracle.problem import Reference
 
 SLOPES = {
@@ -29,34 +31,25 @@ VALUES = {
 }
 
 
-class ElasticNet(Objective):
-    """C sum_i s_i loss + strength / 2 |w|^2 + l1 |w|_1, for dual ascent, also on a device."""
-
-    threshold = 0.0
-
-    def __init__(self, *args, strength, l1, **options):
-        self.l1 = l1
-        features = args[0].facts.n_features
-        size = features + options["fit_intercept"]
-        super().__init__(*args, penalty=Penalty.ridge(features, size, strength), **options)
-        self.threshold = l1 / strength
-
-    def at(self, w, **options):
-        point = super().at(w, **options)
-        return replace(point, value=point.value + self.l1 * float(abs(w[: self.n_features]).sum()))
+def l1_and_ridge(n_features, size, *, strength, l1):
+    """The penalty strength / 2 |w|^2 + l1 |w|_1 of features; constants after them have none."""
+    strengths = np.where(np.arange(size) < n_features, l1, 0.0)
+    return Penalty(Ridge(n_features, strength), replace(Kinks.nothing(size), strengths=strengths))
 
 
 def elastic_net(
     X, y, loss, *, weight=None, C=1.0, strength=1.0, l1=0.1, fit_intercept=False, where=None
 ):
-    """An `ElasticNet` of rows in this process."""
+    """C sum_i s_i loss + strength / 2 |w|^2 + l1 |w|_1 of rows in this process."""
     kind = LOSSES[loss]
     given = {} if where is None else {"where": where}
     rows = partitions(X, y, weight, classify=kind.classifies).load()
     engine = Local(rows, threads=2, **given)
     problem = Problem(kind.ref, 1.0 if kind.classifies else None)
-    return ElasticNet(
-        engine, problem, kind, C=C, fit_intercept=fit_intercept, strength=strength, l1=l1,
+    d = engine.facts.n_features
+    penalty = l1_and_ridge(d, d + fit_intercept, strength=strength, l1=l1)
+    return Objective(
+        engine, problem, kind, C=C, fit_intercept=fit_intercept, penalty=penalty,
         intercept_radius=100.0,
     )  # fmt: skip
 

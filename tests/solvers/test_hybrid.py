@@ -137,7 +137,7 @@ def test_a_second_method_does_not_begin_far_out(near):
 
 def test_tron_after_an_ascent_hands_over_to_newton(monkeypatch):
     """804 x 1,012 squared hinges took 47,199 passes, Newton's method the time of 12,000."""
-    monkeypatch.setattr(hybrid, "_ends_by_newton", lambda objective: False)
+    monkeypatch.setattr(hybrid, "_finisher", lambda objective: "tron")
     monkeypatch.setattr(hybrid, "newton_cost", lambda workload: 2.0)
     monkeypatch.setattr(hybrid._Pace, "left", lambda self, tol: 1e9 if len(self.gaps) > 2 else 0.0)
     X, y = make_problem(300, 20)

@@ -1,5 +1,7 @@
 """Dual ascent for the elastic net: the optimum in long double, wherever the rows are."""
 
+from itertools import groupby
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -12,16 +14,19 @@ from daskglm.fitting.driver import StoppingRule, solve
 from daskglm.losses.table import LOSSES
 from daskglm.objectives.primal import Objective
 from daskglm.solvers.hybrid import sdca_then_newton
+from daskglm.solvers.proximal_newton import passes_left
+from daskglm.solvers.workload import Workload
 from tests.conftest import make_problem
 from tests.covering import covering
 from tests.extending.joined_engines import JoinedEngines
-from tests.objectives.with_l1 import SLOPES, ElasticNet, best_of, elastic_net, value
+from tests.objectives.with_l1 import SLOPES, best_of, elastic_net, l1_and_ridge, value
 from tests.solvers.ascents import rows
 
 
-def solved(objective, tol=1e-9, max_iter=3000, start=None, **options):
+def solved(objective, tol=1e-9, max_iter=3000, start=None, *, polish=False, **options):
+    """Solve by the ascent alone, unless another solver may take over."""
     w = objective.origin if start is None else start
-    iterates = sdca_then_newton(objective, w, tol=tol, random_state=0, **options)
+    iterates = sdca_then_newton(objective, w, tol=tol, random_state=0, polish=polish, **options)
     return solve(objective, iterates, StoppingRule(tol, max_iter))
 
 
@@ -141,21 +146,37 @@ def test_a_warm_start():
     assert len(warm.history) < len(cold.history)
 
 
-def test_there_is_no_second_stage():
-    """Not even where it is asked for, though Newton's method would cost less than the epochs left."""
+def test_proximal_newton_takes_over():
+    """Where that costs less than the epochs left, as of columns that vary little about their means."""
     X, y = make_problem(400, 8, seed=1)
-    objective = elastic_net(X, y, "logistic", C=1e3, l1=50.0)
-    found = solved(objective, tol=1e-7, polish=True)
+    X[:, :3] += 1e3
+    objective = elastic_net(X, y, "logistic", C=1e3, l1=50.0, fit_intercept=True)
+    alone = solved(objective, tol=1e-7, max_iter=100)
+    assert not alone.reason.converged
+    found = solved(objective, tol=1e-7, polish=None)
     assert found.reason.converged
-    assert {record["solver"] for record in found.history} == {"sdca"}
-    best = best_of(X, y, "logistic", C=1e3, l1=50.0)
+    assert [by for by, _ in groupby(r["solver"] for r in found.history)] == [
+        "sdca",
+        "proximal_newton",
+    ]
+    assert found.cost.passes < 30
+    best = best_of(X, y, "logistic", C=1e3, l1=50.0, fit_intercept=True)
     optimum = value(X, y, best, "logistic", C=1e3, l1=50.0)
     assert -1e-12 <= found.point.value / optimum - 1.0 <= 1e-7
 
 
+def test_as_many_coefficients_as_rows_are_left_to_the_ascent():
+    """Models of these take hundreds of products; 17,189 x 17,768 took five times as long so."""
+    known = Workload.of(elastic_net(*make_problem(400, 8, seed=1), "logistic"))
+    few, many = (passes_left(known, nonzero) for nonzero in (8, 400))
+    assert few < 20
+    assert many > 70
+
+
 # ---- wherever the rows are
-FIT = {"solver": "sdca", "random_state": 0, "C": 0.05}
-L1 = 1.5
+FIT = {"solver": "sdca", "random_state": 0, "C": 0.02, "l1_ratio": 0.6}
+ALONE = {"polish": False}
+STRENGTHS = {"C": 0.02, "strength": 0.4, "l1": 0.6}
 
 
 def assert_optimal(X, y, model, loss="logistic", *, tol, **strengths):
@@ -168,24 +189,17 @@ def assert_optimal(X, y, model, loss="logistic", *, tol, **strengths):
     assert -1e-9 <= found / optimum - 1.0 <= model.report_.relative_gap <= tol
 
 
-@pytest.fixture
-def with_l1(monkeypatch):
-    """Fits have an L1 penalty of strength 1.5 besides; they start from zero, where it is zero."""
-    monkeypatch.setattr(Objective, "threshold", L1)
-    return {"C": 0.05, "l1": L1}
-
-
 @pytest.mark.parametrize("aggregation", ["auto", "adaptive", "safe", "search"])
-def test_two_workers(aggregation, with_l1, client):
+def test_two_workers(aggregation, client):
     X, y = make_problem(1500, 10, seed=1)
-    options = {"aggregation": aggregation}
+    options = {"aggregation": aggregation, **ALONE}
     model = daskglm.fit(*rows(X, y), tol=1e-7, solver_options=options, **FIT)
     assert model.report_.workers == 2
     assert model.report_.converged
-    assert_optimal(X, y, model, tol=1e-7, **with_l1)
+    assert_optimal(X, y, model, tol=1e-7, **STRENGTHS)
 
 
-def test_lost_dual_variables_are_rebuilt(with_l1, monkeypatch):
+def test_lost_dual_variables_are_rebuilt(monkeypatch):
     from daskglm.worker.dual_state import DualWorker
 
     X, y = make_problem(1500, 10, seed=1)
@@ -199,21 +213,21 @@ def test_lost_dual_variables_are_rebuilt(with_l1, monkeypatch):
         return answer(self, law, request, caches)
 
     monkeypatch.setattr(DualWorker, "answer", forgetful)
-    model = daskglm.fit(*rows(X, y), tol=1e-8, **FIT)
+    model = daskglm.fit(*rows(X, y), tol=1e-8, solver_options=ALONE, **FIT)
     assert calls.count("DualRound") >= 8
-    assert_optimal(X, y, model, tol=1e-8, **with_l1)
+    assert_optimal(X, y, model, tol=1e-8, **STRENGTHS)
 
 
-def test_out_of_core(with_l1, monkeypatch):
+def test_out_of_core(monkeypatch):
     X, y = make_problem(1500, 10, seed=1)
     monkeypatch.setattr("daskglm.engines.factory.memory_left", lambda: 3 * 2 * 30_000)
     lazy = da.from_array(X, chunks=(250, 10)), da.from_array(y, chunks=250)
-    model = daskglm.fit(*lazy, tol=1e-7, out_of_core=True, **FIT)
+    model = daskglm.fit(*lazy, tol=1e-7, out_of_core=True, solver_options=ALONE, **FIT)
     assert model.report_.converged
-    assert_optimal(X, y, model, tol=1e-7, **with_l1)
+    assert_optimal(X, y, model, tol=1e-7, **STRENGTHS)
 
 
-def test_a_killed_fit_resumes(with_l1, tmp_path):
+def test_a_killed_fit_resumes(tmp_path):
     class Killed(BaseException):
         pass
 
@@ -222,16 +236,15 @@ def test_a_killed_fit_resumes(with_l1, tmp_path):
             raise Killed
 
     X, y = make_problem(1500, 10, seed=1)
-    whole = daskglm.fit(X, y, tol=1e-9, **FIT)
+    how = {"tol": 1e-9, "solver_options": ALONE, **FIT}
+    whole = daskglm.fit(X, y, **how)
     with pytest.raises(Killed):
-        daskglm.fit(
-            X, y, tol=1e-9, checkpoint=tmp_path / "c", checkpoint_every=1, callback=kill, **FIT
-        )
-    rest = daskglm.fit(X, y, tol=1e-9, resume=tmp_path / "c", **FIT)
+        daskglm.fit(X, y, checkpoint=tmp_path / "c", checkpoint_every=1, callback=kill, **how)
+    rest = daskglm.fit(X, y, resume=tmp_path / "c", **how)
     assert rest.report_.converged
     assert rest.report_.resumed == 4
     assert rest.report_.passes < whole.report_.passes
-    assert_optimal(X, y, rest, tol=1e-9, **with_l1)
+    assert_optimal(X, y, rest, tol=1e-9, **STRENGTHS)
     # the first point is the saved one, certified: its gap lies where estimates had it
     gap = whole.report_.history[4]["relative_gap"]
     assert rest.report_.history[0]["relative_gap"] < 20 * gap
@@ -240,12 +253,26 @@ def test_a_killed_fit_resumes(with_l1, tmp_path):
 @covering(0, storage=["dense", "csr", "pattern"], loss=["logistic", "squared"])
 def test_on_a_device(loss, storage, cupy, monkeypatch):
     X, y, _, l1 = problem(loss, storage, C=0.3, dtype=np.float32)
-    monkeypatch.setattr(Objective, "threshold", l1)
     y = y.astype(np.float32)
     given = {"loss": loss, "tol": 1e-6, "device": "cuda", "solver": "sdca", "random_state": 0}
-    model = daskglm.fit(X, y, C=0.3, **given)
+    given |= {"solver_options": ALONE}
+    ratio = l1 / (1.0 + l1)
+    strengths = {"C": 0.3 * (1.0 - ratio), "strength": 1.0 - ratio, "l1": ratio}
+    model = daskglm.fit(X, y, C=strengths["C"], l1_ratio=ratio, **given)
     assert model.report_.converged
-    assert_optimal(X.astype(float), y.astype(float), model, loss, C=0.3, l1=l1, tol=1e-6)
+    assert_optimal(X.astype(float), y.astype(float), model, loss, tol=1e-6, **strengths)
+
+
+def test_proximal_newton_takes_over_on_a_device(cupy):
+    X, y = make_problem(400, 8, seed=1, dtype=np.float32)
+    X[:, :3] += 100.0
+    how = {**FIT, "C": 10.0, "device": "cuda", "tol": 1e-6}
+    model = daskglm.fit(X, y, **how)
+    assert model.report_.converged
+    assert model.report_.solver == "sdca+proximal_newton"
+    assert model.report_.objective == pytest.approx(
+        daskglm.fit(X, y, **{**how, "device": "cpu", "solver": "auto"}).report_.objective, rel=2e-6
+    )
 
 
 def test_the_dual_never_falls_on_a_device(cupy, monkeypatch):
@@ -279,17 +306,16 @@ def test_groups_agree_on_an_intercept(l1, groups):
     y = z + 0.5 * z.std() * rng.logistic(size=1500) > 0.5
     kind, (positive, negative) = LOSSES["logistic"], (float(y.sum()), float((~y).sum()))
     loaded = [partitions(X[k::4], y[k::4], None, classify=True).load()[0] for k in range(4)]
-    objective = ElasticNet(
+    objective = Objective(
         JoinedEngines.of_blocks(loaded, groups),
         Problem(kind.ref, 1.0),
         kind,
         C=1.0,
         fit_intercept=True,
-        strength=1.0,
-        l1=l1,
+        penalty=l1_and_ridge(10_000, 10_001, strength=1.0, l1=l1),
         sides=(positive, negative),
     )
-    found = solved(objective, tol=1e-6, max_iter=200, polish=False)
+    found = solved(objective, tol=1e-6, max_iter=200)
     print(len(found.history), found.relative_gap)
     assert found.relative_gap <= 1e-6
     assert len(found.history) <= 60
