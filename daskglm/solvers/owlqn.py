@@ -23,7 +23,14 @@ from daskglm.solvers.spec import SolverSpec
 NEXT_PROOF = 0.1
 
 
-def owlqn(objective: Objective, w: np.ndarray, *, tol: float = 1e-6, **state: Any) -> Iterates:
+def owlqn(
+    objective: Objective,
+    w: np.ndarray,
+    *,
+    tol: float = 1e-6,
+    start: Point | None = None,
+    **state: Any,
+) -> Iterates:
     """Steps of L-BFGS that end in the orthant in which they begin, and within the bounds.
 
     In one orthant the penalty is linear. So the search goes back along the segment from a point to
@@ -39,10 +46,12 @@ def owlqn(objective: Objective, w: np.ndarray, *, tol: float = 1e-6, **state: An
         Where to start.
     tol : float
         Wanted bound on relative suboptimality, from which a Hessian is formed.
+    start : Point, optional
+        The point there, with its diagonal, if it is known.
     **state
         Of a solve to resume: keywords of `LimitedMemory`.
     """
-    point = objective.at(w, diagonal=not state)
+    point = start or objective.at(w, diagonal=not state)
     model = LimitedMemory(objective, point, **state)
     proof = tol if objective.n_features <= costs.LARGEST_HESSIAN else -math.inf
     while True:

@@ -14,6 +14,7 @@ from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
 from daskglm.solvers import costs
 from daskglm.solvers.column_descents import by_descents, descends
+from daskglm.solvers.first_set import with_support
 from daskglm.solvers.iterate import Iterates
 from daskglm.solvers.line_search import backtrack
 from daskglm.solvers.newton import SAMPLE_REQUESTS, SAMPLE_SEED, is_inside, sample_sizes
@@ -37,7 +38,7 @@ def proximal_newton(
     first, as in Newton's method. Cost: 1 pass and 1 round for an accepted unit step. Else a working
     set of features is solved for, whose columns workers copy; its Hessian is formed, or multiplied
     by vectors, whichever costs less. Cost: 1 pass with all features for each set, 1 to copy its
-    columns, and passes over these.
+    columns, and passes over these. OWL-QN finds the first set where it is large.
 
     Parameters
     ----------
@@ -52,6 +53,8 @@ def proximal_newton(
         if descends(objective):
             begin = yield from by_descents(objective, w, tol, begin)
             w = begin.w
+        elif begin is None:
+            begin = yield from with_support(objective, w)
         return (yield from with_working_sets(objective, w, tol, begin, kept or KeptSet()))
     if begin is None and objective.is_origin(w) and not objective.loss.is_quadratic:
         w = _from_samples(objective, w, tol)

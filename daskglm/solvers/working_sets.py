@@ -12,6 +12,7 @@ from daskglm.objectives.point import Point
 from daskglm.objectives.primal import SAME_VALUE, Objective
 from daskglm.objectives.restriction import Restriction
 from daskglm.solvers import costs
+from daskglm.solvers.first_set import FIRST_SET
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.proximal_steps import (
     FOR_PRODUCTS,
@@ -22,9 +23,8 @@ from daskglm.solvers.proximal_steps import (
 )
 from daskglm.solvers.workload import Workload
 
-# Features of the first working set, and by how many times its nonzero coefficients a later one may
-# be larger. Chosen.
-FIRST_SET, GROWTH = 500, 3
+# By how many times the nonzero coefficients of a working set a later one may be larger. Chosen.
+GROWTH = 3
 # Share of a set's coefficients from which it was too small if so many are not zero, and by how many
 # times these the next one may be larger: sweeps leave out at once what stays zero. Of 0.6, 0.75,
 # 0.9 and 2 this share took least time, or within 10 % of that, on ten fits of four kinds of sparse
