@@ -159,7 +159,7 @@ class _Pace:
     def meet(self, point: Point, dual: Dual) -> bool:
         """Take the gap after a round; return whether the ascent is lost, above w = 0.
 
-        Of kinks the nonzero coefficients say what the second method takes.
+        With kinks, how many coefficients are not zero says what the second method takes.
         The gap rises where rows that were passed over are met again, which is no reason for a
         second method that is dear. Where all rows have come to this process, the ascent has begun
         anew.
