@@ -168,14 +168,20 @@ class _Pace:
         if point.objective is not self.rows:
             self.rows, self.gaps, self.epochs = point.objective, [], []
         if self.smooth and self.workload.kinked:
-            nonzero = int((point.w != 0.0).sum())
-            self.second = passes_left(self.workload, nonzero) / self.workload.epoch
+            self.second = self._proximal_newton(point)
         gap = float(point.gap or 0.0) / max(abs(point.value), np.finfo(float).tiny)
         falls = gap < min(self.gaps, default=math.inf)
         self.gaps.append(min([gap, *self.gaps[-1:]]) if self.is_dear else gap)
         self.epochs.append(dual.plan.epochs)
         self.above = 0 if falls or point.value <= dual.at_zero else self.above + 1
         return self.above >= costs.LOST_ROUNDS
+
+    def _proximal_newton(self, point: Point) -> float:
+        """Foresee the epochs that proximal Newton takes; rows that come here are the ascent's."""
+        if self.workload.remote and self.workload.travels((1.0,)):
+            return math.inf
+        nonzero = int((point.w != 0.0).sum())
+        return passes_left(self.workload, nonzero) / self.workload.epoch
 
     def is_hopeless(self, tol: float) -> bool:
         """Return whether the last half of a long ascent has come no nearer to its end."""
