@@ -168,7 +168,7 @@ class _Pace:
         if point.objective is not self.rows:
             self.rows, self.gaps, self.epochs = point.objective, [], []
         if self.smooth and self.workload.kinked:
-            self.second = self._proximal_newton(point)
+            self.second = self._proximal_epochs(point)
         gap = float(point.gap or 0.0) / max(abs(point.value), np.finfo(float).tiny)
         falls = gap < min(self.gaps, default=math.inf)
         self.gaps.append(min([gap, *self.gaps[-1:]]) if self.is_dear else gap)
@@ -176,7 +176,7 @@ class _Pace:
         self.above = 0 if falls or point.value <= dual.at_zero else self.above + 1
         return self.above >= costs.LOST_ROUNDS
 
-    def _proximal_newton(self, point: Point) -> float:
+    def _proximal_epochs(self, point: Point) -> float:
         """Foresee the epochs that proximal Newton takes; rows that come here are the ascent's."""
         if self.workload.remote and self.workload.travels((1.0,)):
             return math.inf
