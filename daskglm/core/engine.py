@@ -75,6 +75,12 @@ class Engine(Protocol):
     def total(self, problem: Problem, request: Request, view: View = ALL) -> Totals:
         """Answer one request with sums over all rows, or over a view of them. Cost: 1 round."""
 
+    def brought(self, problem: Problem) -> Engine | None:
+        """Return an engine of this process with the same rows; None where they do not travel.
+
+        Closing this one closes that. Cost: 1 round.
+        """
+
     def publish(self, iteration: Iteration) -> None:
         """Tell those who watch the fit from elsewhere of an iteration. Cost: no round."""
 

@@ -308,7 +308,7 @@ class Dual:
     def come_near(self) -> bool:
         """Go on with dual variables of zero and the rows in this process, if these travel.
 
-        What is proved so far stays. Cost: 1 round with the next request.
+        What is proved so far stays. Cost: 1 round.
         """
         near = self.objective.brought()
         if near is None:

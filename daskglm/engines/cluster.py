@@ -46,7 +46,7 @@ from daskglm.data.partitions import Partitions, check_widths
 from daskglm.engines.block_placement import BlockPlacement
 from daskglm.engines.collective import Collective, need_ranks
 from daskglm.engines.events import Events
-from daskglm.engines.local import available_threads
+from daskglm.engines.local import Local, available_threads
 from daskglm.engines.monitoring import list_and_show
 from daskglm.engines.near_samples import NearSamples
 from daskglm.engines.placement import (
@@ -77,6 +77,7 @@ from daskglm.engines.worker_session import (
     relay,
 )
 from daskglm.worker.device_placement import AS_THEY_ARE, DeviceConfig
+from daskglm.worker.shard import Shard
 
 logger = logging.getLogger("daskglm")
 
@@ -228,8 +229,7 @@ class Cluster:
             if near is not None:
                 return near.answer_host(problem, request)
         if self._come_near(problem, request, view):
-            rows = self._near.all_rows(self.facts, partial(self.total, problem))
-            return rows.answer_host(problem, request, view)
+            return self._all_rows(problem).answer_host(problem, request, view)
         self.rounds += 1
         began = time.monotonic()
         if isinstance(request, TrustRegionStep):
@@ -240,6 +240,19 @@ class Cluster:
         if self._rebalance.after_round(time.monotonic() - began, self.facts.nbytes):
             self._sync(self._move_blocks())
         return totals
+
+    def brought(self, problem: Problem) -> Local | None:
+        """Return an engine of this process with the same rows; None where they do not travel.
+
+        Cost: 1 round, unless they have come before.
+        """
+        if sample_requests.bytes_of(1.0, self.facts) > self.capabilities.travelling:
+            return None
+        return Local.of(self._all_rows(problem))
+
+    def _all_rows(self, problem: Problem) -> Shard:
+        folds = problem.folds is not None
+        return self._near.all_rows(self.facts, partial(self.total, problem), folds=folds)
 
     def _come_near(self, problem: Problem, request: Request, view: View) -> bool:
         """Return whether a request is one that all rows answer here, as it pays.

@@ -68,6 +68,13 @@ class Local:
         )
         return engine
 
+    @classmethod
+    def of(cls, shard: Shard) -> Local:
+        """Return an engine that answers from a shard of this process."""
+        engine = cls.__new__(cls)
+        engine._answers(shard, np)
+        return engine
+
     def _answers(self, shard: Shard | StreamedShard, xp: Any) -> None:
         self.shard: Shard | StreamedShard = shard
         self.facts = shard.facts
@@ -95,6 +102,9 @@ class Local:
         if self.capabilities.xp is not np:
             return self.shard.answer(problem, request, view)
         return self.shard.answer_host(problem, request, view)
+
+    def brought(self, problem: Problem) -> None:
+        """Return None: the rows are here."""
 
     def publish(self, iteration: Iteration) -> None:
         """Do nothing: who watches is in this process, and is called back."""

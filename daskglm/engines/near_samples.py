@@ -25,7 +25,7 @@ class NearSamples:
     def __init__(self) -> None:
         # by part, and whether its folds are known
         self._shards: dict[tuple[Part, bool], Shard] = {}
-        self._all: Shard | None = None
+        self._all: dict[bool, Shard] = {}
 
     def shard(
         self,
@@ -54,21 +54,23 @@ class NearSamples:
 
     @property
     def holds_all(self) -> bool:
-        """Whether all rows have come."""
-        return self._all is not None
+        """Whether all rows have come, for problems without folds."""
+        return False in self._all
 
-    def all_rows(self, facts: DataSummary, ask: Callable[[DrawRows], Totals]) -> Shard:
+    def all_rows(
+        self, facts: DataSummary, ask: Callable[[DrawRows], Totals], *, folds: bool
+    ) -> Shard:
         """Return the shard of all rows. Cost: where it is not there, a request asked by `ask`."""
-        if self._all is None:
-            drawn = ask(DrawRows((Drawn(1.0, 0),)))["drawn"].parts()
-            self._all = _shard_of(drawn[0], facts)
-        return self._all
+        if folds not in self._all:
+            drawn = ask(DrawRows((Drawn(1.0, 0),), folds))["drawn"].parts()
+            self._all[folds] = _shard_of(drawn[0], facts)
+        return self._all[folds]
 
     def close(self) -> None:
         """Release the rows."""
-        for shard in filter(None, (*self._shards.values(), self._all)):
+        for shard in (*self._shards.values(), *self._all.values()):
             shard.close()
-        self._shards, self._all = {}, None
+        self._shards, self._all = {}, {}
 
     def _make_room(self, needed: float, facts: DataSummary) -> None:
         held = sum(bytes_of(part.share, facts) for part, _ in self._shards)

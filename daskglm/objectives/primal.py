@@ -37,7 +37,6 @@ from daskglm.core.requests import (
     Totals,
     TrustRegionStep,
 )
-from daskglm.core.sample_requests import bytes_of
 from daskglm.core.view import Drawn, Part, Soon
 from daskglm.losses.base import Loss
 from daskglm.objectives.elimination import blocks_of
@@ -529,12 +528,12 @@ class Objective:
         return self._with(rows=self.rows.on(part, soon), C=self.C / part.share, rounding=rounding)
 
     def brought(self) -> Self | None:
-        """Return the objective on all rows, which travel to this process; None where they do not.
+        """Return the objective on the same rows in this process; None where they do not travel.
 
-        Cost: 1 round with the first request.
+        Cost: 1 round.
         """
-        most = self.engine.capabilities.travelling
-        return self.sample(1.0, 0) if bytes_of(1.0, self.engine.facts) <= most else None
+        engine = self.engine.brought(self.rows.problem)
+        return None if engine is None else self._with(rows=replace(self.rows, engine=engine))
 
     def held(self, features: np.ndarray) -> Self:
         """Return the objective with some features at zero; see `Penalty.held`."""

@@ -82,10 +82,10 @@ def sdca_then_newton(
     if state is not None and saved is None:
         return (yield from _second(dual, w, math.inf, tol))[0] or Reason.NO_PROGRESS
 
-    workload = Workload.of(objective, tol)
     if automatic and state is None:
+        workload = Workload.of(objective, tol)
         yield from opened(objective, w, workload, sdca_cost(workload))
-    pace = _Pace(dual, workload)
+    pace = _Pace(dual, tol)
     given = {name: options[name] for name in OF_ASCENT if name in options}
     ascent = sdca(dual, tol=tol, state=state, **given)
     again = False  # whether the second stage was given up
@@ -103,13 +103,15 @@ def sdca_then_newton(
         if point.certify is None and not pace.gaps:  # the start, of which no gap is known
             continue
 
+        if dual.objective is not pace.objective:  # the rows have come, and the ascent began anew
+            pace = _Pace(dual, tol)
         lost, left = pace.meet(point, dual), pace.left(tol)
         if again and pace.is_hopeless(tol):
             if not smooth:
                 break
             lost = allowed = True
         if allowed and (lost or left > patience * pace.second):
-            passes = math.inf if lost else _passes(workload, left, stepped=pace.stepped)
+            passes = math.inf if lost else _passes(pace.workload, left, stepped=pace.stepped)
             best = min(filter(None, (reached, point)), key=lambda known: known.value)
             second = _second(dual, best.w, passes, tol, near=_is_near(dual, best))
             reason, reached = yield from second
@@ -120,7 +122,7 @@ def sdca_then_newton(
             # interior points if it is slow again
             again, dual.rests = smooth or pace.inside, not smooth
             if not smooth:
-                pace = _Pace(dual, workload)
+                pace = _Pace(dual, tol)
             allowed = pace.inside and not again
     return Reason.STALLED
 
@@ -131,11 +133,12 @@ class _Pace:
     Parameters
     ----------
     dual : Dual
-    workload : Workload
-        Of its objective.
+    tol : float
 
     Attributes
     ----------
+    objective, workload
+        Of the dual when this began.
     inside, stepped : bool
         Whether interior points are the second method, and whether the ascent takes steps.
     second : float
@@ -144,15 +147,16 @@ class _Pace:
         Whether that is much, or it has been tried, so that the rate must be sure.
     """
 
-    def __init__(self, dual: Dual, workload: Workload) -> None:
-        self.workload, self.smooth = workload, workload.smooth
+    def __init__(self, dual: Dual, tol: float) -> None:
+        self.objective = dual.objective
+        self.workload = workload = Workload.of(dual.objective, tol)
+        self.smooth = workload.smooth
         self.stepped, self.inside = takes_steps(dual), takes_interior_points(dual)
         self.second = _second_epochs(workload, stepped=self.stepped, inside=self.inside)
         dear = self.second >= costs.PROXIMAL_TRON_EPOCHS
         self.is_dear = self.inside or dear or dual.rests
         self.window = costs.SURE_WINDOW if self.is_dear else costs.RATE_WINDOW
         self.above = 0  # rounds in turn with a value above that of w = 0, and no lower gap
-        self.rows: Objective | None = None
         self.gaps: list[float] = []
         self.epochs: list[int] = []
 
@@ -161,12 +165,9 @@ class _Pace:
 
         With kinks, how many coefficients are not zero says what the second method takes.
         The gap rises where rows that were passed over are met again, which is no reason for a
-        second method that is dear. Where all rows have come to this process, the ascent has begun
-        anew.
+        second method that is dear.
         Hinges of much noise begin above w = 0, and get nearer with each round.
         """
-        if point.objective is not self.rows:
-            self.rows, self.gaps, self.epochs = point.objective, [], []
         if self.smooth and self.workload.kinked:
             self.second = self._proximal_epochs(point)
         gap = float(point.gap or 0.0) / max(abs(point.value), np.finfo(float).tiny)

@@ -365,7 +365,7 @@ def _quickened(dual: Dual, sigma: _Sigma, watch: _Watch) -> tuple[_Sigma, _Watch
     Newton's method or TRON takes over instead.
     """
     objective = dual.objective
-    apart = objective.engine.capabilities.workers > 1 and not objective.is_sample
+    apart = objective.engine.capabilities.workers > 1
     alone = (dual.penalty.threshold and objective.loss.differentiable) or takes_steps(dual)
     if apart and alone and dual.come_near():
         return _Sigma("auto", *dual.shape()), _Watch(watch.tol)

@@ -248,6 +248,28 @@ def test_rows_that_came_are_asked_about_what_needs_no_numbers_of_rows(client, ro
         assert engine.rounds == came + len([*questions()])
 
 
+@pytest.mark.parametrize("divided", [False, True])
+def test_an_engine_of_this_process_has_the_rows_that_are_brought(client, divided):
+    folds = Folds("two", ((1, 0), (0, 1)), seed=3) if divided else None
+    problem = Problem(LossRef("logistic"), 1.0, folds=folds, fold=1 if divided else None)
+    with on_workers(client) as engine:
+        here, reference = engine.brought(problem), in_process()
+        can = replace(here.capabilities, threads=1)
+        assert can == reference.capabilities
+        check_all(here, reference, problem)
+        check(here, reference, problem)
+        engine.brought(problem)
+        assert engine.rounds == 1
+
+
+def test_rows_that_are_too_many_are_not_brought(client, monkeypatch):
+    with on_workers(client) as engine:
+        most = int(bytes_of(1.0, engine.facts)) - 1
+        monkeypatch.setattr(sample_requests, "TRAVELLING_BYTES", most)
+        assert engine.brought(PROBLEM) is None
+        assert engine.rounds == 0
+
+
 @pytest.mark.parametrize(
     ("there", "here", "comes"), [(2, 2, True), (2, 1, True), (64, 1, False), (64, 16, True)]
 )

@@ -36,6 +36,9 @@ class JoinedEngines:
         self.requests.append(type(request).__name__)
         return add([part.total(problem, request, view) for part in self.parts])
 
+    def brought(self, problem):
+        """The parts stay where they are."""
+
     def publish(self, iteration):
         """Nobody watches from elsewhere."""
 

@@ -39,6 +39,9 @@ class SideBySide:
         found = [engine.total(problem, part, view) for engine, part in pairs]
         return {"parts": found, "rows": found[0]["rows"]}
 
+    def brought(self, problem):
+        pass
+
     def publish(self, iteration):
         pass
 

@@ -177,6 +177,7 @@ def test_as_many_coefficients_as_rows_are_left_to_the_ascent():
 FIT = {"solver": "sdca", "random_state": 0, "C": 0.02, "l1_ratio": 0.6}
 ALONE = {"polish": False}
 STRENGTHS = {"C": 0.02, "strength": 0.4, "l1": 0.6}
+AT_MEANS = {"C": 0.1, "strength": 0.4, "l1": 0.6}
 
 
 def assert_optimal(X, y, model, loss="logistic", *, tol, **strengths):
@@ -197,6 +198,30 @@ def test_two_workers(aggregation, client):
     assert model.report_.workers == 2
     assert model.report_.converged
     assert_optimal(X, y, model, tol=1e-7, **STRENGTHS)
+
+
+def test_rows_of_workers_come_here_before_proximal_newton_takes_over(tmp_path, client):
+    class Killed(BaseException):
+        pass
+
+    def kill(record):
+        if record["solver"] == "proximal_newton":
+            raise Killed
+
+    X, y = make_problem(1500, 10, seed=1)
+    X[:, :3] += 1e3
+    how = {"solver": "sdca", "random_state": 0, "C": 0.1, "l1_ratio": 0.6, "tol": 1e-7}
+    model = daskglm.fit(*rows(X, y), **how)
+    assert model.report_.converged
+    assert model.report_.solver == "sdca+proximal_newton"
+    assert model.report_.rounds <= 20  # one for each epoch until the rows come, none after
+    assert_optimal(X, y, model, tol=1e-7, **AT_MEANS)
+    checkpoint = {"checkpoint": tmp_path / "c", "checkpoint_every": 1}
+    with pytest.raises(Killed):
+        daskglm.fit(*rows(X, y), callback=kill, **checkpoint, **how)
+    rest = daskglm.fit(*rows(X, y), resume=tmp_path / "c", **how)
+    assert rest.report_.solver == "proximal_newton"
+    assert_optimal(X, y, rest, tol=1e-7, **AT_MEANS)
 
 
 def test_lost_dual_variables_are_rebuilt(monkeypatch):
