@@ -272,8 +272,11 @@ WORKING_SET_VECTORS = 400.0
 # fewer such features, least squares and dense rows 0.96 to 1.3; news20's rows, whose vectors cost
 # 0.4 by this, three times as long (2026-11-30).
 SUPPORT_VECTORS, MOST_SUPPORT_VECTORS, SETTLED, SUPPORT_ITERATIONS = 100.0, 0.2, 0.02, 40
-# What proximal Newton takes from where dual ascent has come to: passes, so many more where as many
-# coefficients are not zero as there are rows, and vectors. 74 drawn elastic nets took 1.13 of the
-# least time in the mean of logarithms and 1.5 at the 95 % quantile; with the ascent alone 1.32 and
-# 3.6, with 10 or 20, 30 or 100, 0 or 400 up to 1.17 and 2.6. 139 others: 1.26, 1.92 (2026-11-30).
-SET_PASSES_LEFT, SET_PASSES_BY_SHARE, SET_VECTORS_LEFT = 15.0, 60.0, 200.0
+# What proximal Newton takes from where dual ascent has come to: passes, by the nonzero coefficients
+# times the curvature ratio, of least squares and of losses with several models; and vectors. Of the
+# passes after 320 drawn hand-overs it misses a factor of 3 (standard deviation), 15 passes and 60
+# more with as many coefficients as rows missed one of 4.5. 163 of these took 1.05 of the least time
+# in the mean of logarithms and 1.36 at the 95 % quantile, 1.13 and 2.6 by that, 2.7 and 18 by the
+# ascent alone; powers of 1/4 to 2/5 up to 1.06. 205 others: 1.08 and 1.39, 1.06 and 1.33, 2.7 and
+# 17, the worst 5, 11 and 118 (2026-11-30).
+SET_PASSES_LEFT, SET_PASSES_POWER, SET_MODELS, SET_VECTORS_LEFT = 1.2, 1.0 / 3.0, 1.9, 200.0

@@ -120,11 +120,12 @@ def cost(workload: Workload) -> float:
 def passes_left(workload: Workload, nonzero: int) -> float:
     """Foresee the passes from where dual ascent has come to, with so many nonzero coefficients.
 
-    These are known to within few, but models of as many as there are rows take hundreds of
-    products.
+    These are known to within few. Products with Hessians are the more the worse those of the
+    coefficients are conditioned, which no more than the penalty holds together.
     """
-    share = nonzero / max(workload.summary.n_rows, 1)
-    passes = costs.SET_PASSES_LEFT + costs.SET_PASSES_BY_SHARE * share
+    condition = nonzero * workload.curvature_ratio / workload.workers
+    models = 1.0 if workload.quadratic else costs.SET_MODELS
+    passes = models * costs.SET_PASSES_LEFT * condition**costs.SET_PASSES_POWER
     return passes * (1.0 + workload.rounds()) + workload.vectors(costs.SET_VECTORS_LEFT)
 
 

@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import daskglm
+from benchmarks.datasets.topics import topics_like
 from daskglm.core.requests import Problem
 from daskglm.data.partitions import partitions
 from daskglm.fitting.driver import StoppingRule, solve
@@ -165,12 +166,25 @@ def test_proximal_newton_takes_over():
     assert -1e-12 <= found.point.value / optimum - 1.0 <= 1e-7
 
 
-def test_as_many_coefficients_as_rows_are_left_to_the_ascent():
-    """Models of these take hundreds of products; 17,189 x 17,768 took five times as long so."""
-    known = Workload.of(elastic_net(*make_problem(400, 8, seed=1), "logistic"))
-    few, many = (passes_left(known, nonzero) for nonzero in (8, 400))
-    assert few < 20
-    assert many > 70
+def test_many_coefficients_that_little_holds_are_left_to_the_ascent():
+    """Models of these take hundreds of products, in which few steps of the ascent end."""
+    data = make_problem(400, 8, seed=1)
+    weak, strong = (Workload.of(elastic_net(*data, "logistic", C=C)) for C in (100.0, 0.1))
+    assert passes_left(strong, 8) < 20
+    assert passes_left(weak, 8) > 2 * passes_left(strong, 8)
+    assert passes_left(strong, 800) > 2 * passes_left(strong, 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("l1_ratio", "share"), [(0.7, 3e-4), (0.9, 1e-2)])
+def test_text_with_most_words_is_left_to_the_ascent(l1_ratio, share):
+    """60,000 rows were handed over, and took 105 and 443 passes for 23 and 32."""
+    X, y = topics_like(20_000, 3)
+    C = 1.0 / (share * np.abs(X.T @ (0.5 * np.sign(y))).max())
+    how = {"solver": "sdca", "l1_ratio": l1_ratio, "C": C, "random_state": 0, "n_jobs": 1}
+    report = daskglm.fit(X, y, fit_intercept=False, tol=1e-6, **how).report_
+    assert report.converged
+    assert report.passes <= 40
 
 
 # ---- wherever the rows are
