@@ -30,12 +30,8 @@ from daskglm.core.facts import DataSummary
 from daskglm.core.outcome import Iteration
 from daskglm.core.requests import (
     CollectiveLost,
-    Evaluate,
-    EvaluateAlong,
-    HessianVector,
     Problem,
     Request,
-    Together,
     Totals,
     TrustRegionStep,
     add,
@@ -46,7 +42,7 @@ from daskglm.data.partitions import Partitions, check_widths
 from daskglm.engines.block_placement import BlockPlacement
 from daskglm.engines.collective import Collective, need_ranks
 from daskglm.engines.events import Events
-from daskglm.engines.local import Local, available_threads
+from daskglm.engines.local import Local
 from daskglm.engines.monitoring import list_and_show
 from daskglm.engines.near_samples import NearSamples
 from daskglm.engines.placement import (
@@ -92,9 +88,6 @@ CLEANUP_SECONDS = 5.0
 
 # Largest ratio of the rows of one worker to the mean that is not logged as uneven.
 UNEVEN_ROWS = 1.3
-
-# Requests that all rows may answer here: solvers ask them in most rounds.
-NEAR = {Evaluate, EvaluateAlong, HessianVector}
 
 T = TypeVar("T")
 
@@ -228,7 +221,7 @@ class Cluster:
             near = self._near.shard(problem, view, self.facts, bring)
             if near is not None:
                 return near.answer_host(problem, request)
-        if self._come_near(problem, request, view):
+        if self._near.answers(problem, request, view, self.facts, self.capabilities, self.rounds):
             return self._all_rows(problem).answer_host(problem, request, view)
         self.rounds += 1
         began = time.monotonic()
@@ -253,22 +246,6 @@ class Cluster:
     def _all_rows(self, problem: Problem) -> Shard:
         folds = problem.folds is not None
         return self._near.all_rows(self.facts, partial(self.total, problem), folds=folds)
-
-    def _come_near(self, problem: Problem, request: Request, view: View) -> bool:
-        """Return whether a request is one that all rows answer here, as it pays.
-
-        What workers keep of an ascent, and rows by their numbers, do not travel.
-        """
-        if view.part is not None or problem.folds is not None or problem.centre is not None:
-            return False
-        asked = request.requests if isinstance(request, Together) else (request,)
-        if not all(type(each) in NEAR for each in asked):
-            return False
-        can = self.capabilities
-        threads = can.threads, available_threads()
-        return self._near.holds_all or (
-            can.travelling > 0 and sample_requests.pays(self.facts, self.rounds, *threads)
-        )
 
     def publish(self, iteration: Iteration) -> None:
         """Log an iteration on the scheduler, for its page and metrics; does not wait."""

@@ -6,13 +6,26 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from daskglm.core import sample_requests
+from daskglm.core.engine import Capabilities
 from daskglm.core.facts import DataSummary
-from daskglm.core.requests import Problem, Totals
+from daskglm.core.requests import (
+    Evaluate,
+    EvaluateAlong,
+    HessianVector,
+    Problem,
+    Request,
+    Together,
+    Totals,
+)
 from daskglm.core.sample_requests import TRAVELLING_BYTES, DrawRows, bytes_of, fitting
 from daskglm.core.view import Drawn, Part, View
 from daskglm.data.blocks import Block
 from daskglm.engines.local import available_threads
 from daskglm.worker.shard import Shard
+
+# Requests that all rows may answer here: solvers ask them in most rounds.
+NEAR = {Evaluate, EvaluateAlong, HessianVector}
 
 
 class NearSamples:
@@ -52,10 +65,29 @@ class NearSamples:
                 self._shards[each, folds] = _shard_of(drawn[k], facts)
         return self._shards[part, folds]
 
-    @property
-    def holds_all(self) -> bool:
-        """Whether all rows have come, for problems without folds."""
-        return False in self._all
+    def answers(
+        self,
+        problem: Problem,
+        request: Request,
+        view: View,
+        facts: DataSummary,
+        can: Capabilities,
+        rounds: int,
+    ) -> bool:
+        """Return whether a request is one that all rows answer here, as it pays after these rounds.
+
+        What workers keep of an ascent, and rows by their numbers, do not travel.
+        """
+        if view.part is not None or problem.folds is not None or problem.centre is not None:
+            return False
+        asked = request.requests if isinstance(request, Together) else (request,)
+        if not all(type(each) in NEAR for each in asked):
+            return False
+        has_come = False in self._all  # for problems without folds
+        return has_come or (
+            can.travelling > 0
+            and sample_requests.pays(facts, rounds, can.threads, available_threads())
+        )
 
     def all_rows(
         self, facts: DataSummary, ask: Callable[[DrawRows], Totals], *, folds: bool

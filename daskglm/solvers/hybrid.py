@@ -82,10 +82,9 @@ def sdca_then_newton(
     if state is not None and saved is None:
         return (yield from _second(dual, w, math.inf, tol))[0] or Reason.NO_PROGRESS
 
-    if automatic and state is None:
-        workload = Workload.of(objective, tol)
-        yield from opened(objective, w, workload, sdca_cost(workload))
     pace = _Pace(dual, tol)
+    if automatic and state is None:
+        yield from opened(objective, w, pace.workload, sdca_cost(pace.workload))
     given = {name: options[name] for name in OF_ASCENT if name in options}
     ascent = sdca(dual, tol=tol, state=state, **given)
     again = False  # whether the second stage was given up
@@ -103,8 +102,7 @@ def sdca_then_newton(
         if point.certify is None and not pace.gaps:  # the start, of which no gap is known
             continue
 
-        if dual.objective is not pace.objective:  # the rows have come, and the ascent began anew
-            pace = _Pace(dual, tol)
+        pace = pace.on(dual)
         lost, left = pace.meet(point, dual), pace.left(tol)
         if again and pace.is_hopeless(tol):
             if not smooth:
@@ -159,6 +157,10 @@ class _Pace:
         self.above = 0  # rounds in turn with a value above that of w = 0, and no lower gap
         self.gaps: list[float] = []
         self.epochs: list[int] = []
+
+    def on(self, dual: Dual) -> _Pace:
+        """Return this, or a new one where the rows have come here and the ascent has begun anew."""
+        return self if dual.objective is self.objective else _Pace(dual, self.workload.tol)
 
     def meet(self, point: Point, dual: Dual) -> bool:
         """Take the gap after a round; return whether the ascent is lost, above w = 0.
