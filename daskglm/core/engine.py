@@ -78,7 +78,7 @@ class Engine(Protocol):
     def brought(self, problem: Problem) -> Engine | None:
         """Return an engine of this process with the same rows; None where they do not travel.
 
-        Closing this one closes that. Cost: 1 round.
+        It is closed with this engine. Cost: 1 round.
         """
 
     def publish(self, iteration: Iteration) -> None:

@@ -180,7 +180,10 @@ class _Pace:
         return self.above >= costs.LOST_ROUNDS
 
     def _proximal_epochs(self, point: Point) -> float:
-        """Foresee the epochs that proximal Newton takes; rows that come here are the ascent's."""
+        """Foresee the epochs that proximal Newton takes.
+
+        Infinite while rows are with workers but may travel: if the ascent is slow they come first.
+        """
         if self.workload.remote and self.workload.travels((1.0,)):
             return math.inf
         nonzero = int((point.w != 0.0).sum())

@@ -120,8 +120,8 @@ def cost(workload: Workload) -> float:
 def passes_left(workload: Workload, nonzero: int) -> float:
     """Foresee the passes from where dual ascent has come to, with so many nonzero coefficients.
 
-    These are known to within few. Products with Hessians are the more the worse those of the
-    coefficients are conditioned, which no more than the penalty holds together.
+    Few of these change from there. How many products with the Hessian follow depends on its
+    condition number, for which their number times the curvature ratio stands.
     """
     condition = nonzero * workload.curvature_ratio / workload.workers
     models = 1.0 if workload.quadratic else costs.SET_MODELS
